@@ -1,0 +1,1 @@
+"""Every comparison that keeps the fast core fast: `python -m benchmarks`."""

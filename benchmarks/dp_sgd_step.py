@@ -1,0 +1,158 @@
+"""A private training step as a multiple of a plain one: ours, vmap(grad) and every mode of Opacus, interleaved."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.bench_models import WORKLOADS, Workload
+from sordino.gradients import ClippedGradients, cross_entropy_per_example
+from sordino.gradients.fallback import vmap_gradients
+
+Step = Callable[[], object]
+OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
+LEARNING_RATE, CLIP_NORM, NOISE_MULTIPLIER = 0.01, 1.0, 1.0
+SECONDS_PER_CONTENDER, REPEATS = 3.0, (5, 60)
+
+
+def measure(names: tuple[str, ...] = ()) -> list[dict[str, object]]:
+    """One row per model and contender: median milliseconds and the ratio to plain SGD in the same process."""
+    warnings.filterwarnings("ignore", module="opacus")
+    rows: list[dict[str, object]] = []
+    for workload in WORKLOADS:
+        if names and workload.name not in names:
+            continue
+        medians = interleaved(_contenders(workload))
+        rows += [
+            {"model": workload.name, "step": name, "ms": 1e3 * seconds, "ratio": seconds / medians["plain"]}
+            for name, seconds in medians.items()
+        ]
+    return rows
+
+
+def interleaved(steps: dict[str, Step]) -> dict[str, float]:
+    """Median seconds of each step, taken in turns so that a busy moment hits all alike."""
+    slowest = 0.0
+    for step in steps.values():
+        step()
+        slowest = max(slowest, _seconds(step))
+    least, most = REPEATS
+    repeats = int(min(most, max(least, SECONDS_PER_CONTENDER / slowest)))
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(repeats):
+        for name, step in steps.items():
+            seconds[name].append(_seconds(step))
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def _seconds(step: Step) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def _contenders(workload: Workload) -> dict[str, Step]:
+    inputs, targets = workload.make_batch()
+    steps: dict[str, Step] = {
+        "plain": _plain(_model(workload), inputs, targets),
+        "sordino": _ours(_model(workload), inputs, targets, noise=False),
+        "sordino with noise": _ours(_model(workload), inputs, targets, noise=True),
+        "vmap(grad)": _vmapped(_model(workload), inputs, targets),
+    }
+    for mode in OPACUS_MODES:
+        try:
+            step = _opacus(_model(workload), inputs, targets, mode)
+            step()
+        except ImportError:
+            break
+        except (RuntimeError, ValueError, TypeError, NotImplementedError, AttributeError):
+            continue
+        steps[f"opacus {mode}"] = step
+    return steps
+
+
+def _model(workload: Workload) -> nn.Module:
+    torch.manual_seed(0)
+    return workload.build().to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _plain(model: nn.Module, inputs: Tensor, targets: Tensor) -> Step:
+    optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+
+    return step
+
+
+@torch.no_grad()
+def _apply(model: nn.Module, flat: Tensor, batch: int) -> None:
+    parameters = list(model.parameters())
+    pieces = flat.split([parameter.numel() for parameter in parameters])
+    shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, parameters, strict=True)]
+    torch._foreach_add_(parameters, shaped, alpha=-LEARNING_RATE / batch)
+
+
+def _ours(model: nn.Module, inputs: Tensor, targets: Tensor, *, noise: bool) -> Step:
+    engine = ClippedGradients(model)
+    buffer = torch.empty(engine.size)
+
+    def step() -> None:
+        total = engine.sum(inputs, targets, clip_norm=CLIP_NORM).total
+        if noise:
+            total.add_(buffer.normal_(), alpha=NOISE_MULTIPLIER * CLIP_NORM)
+        _apply(model, total, len(inputs))
+
+    return step
+
+
+def _vmapped(model: nn.Module, inputs: Tensor, targets: Tensor) -> Step:
+    names = [name for name, _ in model.named_parameters()]
+
+    def step() -> None:
+        rows = list(vmap_gradients(model, names, cross_entropy_per_example, inputs, targets).values())
+        norms = torch.stack([torch.linalg.vector_norm(row.flatten(1), dim=1) for row in rows]).norm(dim=0)
+        factors = (CLIP_NORM / norms).clamp(max=1)
+        _apply(model, torch.cat([factors @ row.flatten(1) for row in rows]), len(inputs))
+
+    return step
+
+
+def _opacus(model: nn.Module, inputs: Tensor, targets: Tensor, mode: str) -> Step:
+    from opacus.grad_sample.utils import prepare_module
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    ghost = mode == "ghost"
+    settings = {"max_grad_norm": CLIP_NORM, "use_ghost_clipping": True} if ghost else {}
+    wrapped = prepare_module(model, mode, True, **settings)
+    optimizer = (DPOptimizerFastGradientClipping if ghost else DPOptimizer)(
+        torch.optim.SGD(wrapped.parameters(), LEARNING_RATE),
+        noise_multiplier=0.0,
+        max_grad_norm=CLIP_NORM,
+        expected_batch_size=len(inputs),
+    )
+    criterion = nn.CrossEntropyLoss()
+    if ghost:
+        criterion = DPLossFastGradientClipping(wrapped, optimizer, criterion)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        criterion(wrapped(inputs), targets).backward()
+        optimizer.step()
+
+    return step
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(json.dumps(row) for row in measure(tuple(sys.argv[1:]))) + "\n")

@@ -1,0 +1,107 @@
+"""Contestants in processes of their own that take turns: each waits until it is told to do one round."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS_PYTHON_VARIABLE = "SORDINO_BENCH_PEERS_PYTHON"
+"""The interpreter that has the peers installed; this one unless it says otherwise."""
+
+_REPLY = "@reply "
+_OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_SECONDS_TO_LEAVE = 20.0
+
+
+def peers_python() -> str:
+    return os.environ.get(PEERS_PYTHON_VARIABLE) or sys.executable
+
+
+def child_environment() -> dict[str, str]:
+    """What a child needs to find this package before any other of its name, and to leave the network alone."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, **_OFFLINE, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+class Absent(Exception):
+    """A contestant could not take part; says why."""
+
+
+class Contestant:
+    """The parent's end of one child process."""
+
+    def __init__(self, arguments: Sequence[str], *, python: str = sys.executable) -> None:
+        self._log = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            [python, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            cwd=ROOT,
+            env=child_environment(),
+            start_new_session=True,
+        )
+
+    def turn(self) -> dict[str, Any]:
+        """Let it do one round; returns what it reports, with its own `seconds`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write("turn\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Absent(self._last_words()) from None
+        for line in self._process.stdout:
+            if line.startswith(_REPLY):
+                reply: dict[str, Any] = json.loads(line.removeprefix(_REPLY))
+                return reply
+        raise Absent(self._last_words())
+
+    def leave(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.communicate(timeout=_SECONDS_TO_LEAVE)
+        except (subprocess.TimeoutExpired, BrokenPipeError, ValueError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._log.close()
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log if line.strip()]
+        return lines[-1] if lines else "it left without a word"
+
+
+def turns() -> Iterator[None]:
+    """In a child: yields whenever the parent asks for one more round."""
+    for _ in sys.stdin:
+        yield
+
+
+def reply(seconds: float, facts: Mapping[str, object] | None = None) -> None:
+    sys.stdout.write(_REPLY + json.dumps({"seconds": seconds, **(facts or {})}) + "\n")
+    sys.stdout.flush()
+
+
+def serve(do_round: Callable[[], object], facts: Mapping[str, object] | None = None) -> None:
+    """In a child: do and time one round whenever the parent asks for it."""
+    for _ in turns():
+        begin = time.perf_counter()
+        do_round()
+        reply(time.perf_counter() - begin, facts)

@@ -1,0 +1,39 @@
+"""Sordino: federated learning under differential privacy, with an ε that can be defended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sordino.engine.plan import Plan
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "plan", "run"]
+
+
+def run(experiment: str | Path | Mapping[str, Any], *overrides: str, out: str | Path | None = None, resume: bool = False) -> dict[str, Any]:
+    """Run an experiment, given as a file or as a mapping of the same shape; returns the summary of its run record."""
+    from sordino.engine.simulate import simulate
+
+    checked, folder = _experiment(experiment, overrides)
+    return simulate(checked, Path(out) if out is not None else Path("runs") / checked.name, resume=resume, folder=folder)
+
+
+def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
+    """Work out noise, ε per view, memory and time of an experiment, without touching private data."""
+    from sordino.engine.plan import make_plan
+
+    return make_plan(_experiment(experiment, overrides)[0])
+
+
+def _experiment(given: str | Path | Mapping[str, Any], overrides: tuple[str, ...]) -> tuple[Any, Path]:
+    from sordino.experiment import experiment, override, read
+
+    if isinstance(given, Mapping):
+        table = {**given}
+        for text in overrides:
+            override(table, text)
+        return experiment(table), Path.cwd()
+    return read(Path(given), overrides), Path(given).resolve().parent

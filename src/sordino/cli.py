@@ -1,0 +1,152 @@
+"""The command line. Heavy imports happen inside commands, so that help is instant."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sordino.core import SordinoError
+
+app = typer.Typer(
+    help="Federated learning under differential privacy, with an ε that can be defended.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Data sets: what is known here, and how an experiment spreads them over clients.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file (TOML).")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, e.g. privacy.epsilon=2.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@app.command()
+def run(
+    file: ExperimentFile,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run folder; default runs/NAME.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run in its folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment."""
+    from sordino.experiment import read
+    from sordino.report.terminal import summary_table, watching
+
+    experiment = read(file, tuple(overrides or ()))
+    folder = out or Path("runs") / experiment.name
+    from sordino.engine.simulate import simulate
+
+    with watching(quiet=as_json) as watch:
+        summary = simulate(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
+    _show(summary, as_json, lambda: summary_table([summary]))
+
+
+@app.command()
+def plan(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Work out noise, ε per view, memory and time, without touching private data."""
+    from sordino.engine.plan import make_plan
+    from sordino.experiment import read
+    from sordino.report.terminal import plan_table
+
+    planned = make_plan(read(file, tuple(overrides or ())))
+    _show(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    as_json: AsJson = False,
+    picture: Annotated[Path | None, typer.Option("--picture", metavar="HTML", help="Also draw accuracy over rounds into this file.")] = None,
+) -> None:
+    """Show a finished run."""
+    from sordino.engine.record import RunRecord, read_summary
+    from sordino.report.terminal import curve, summary_table
+
+    summary = read_summary(folder)
+    metrics = RunRecord(folder).read_metrics()
+    if picture is not None:
+        from sordino.report.pictures import accuracy_picture
+
+        accuracy_picture({summary["name"]: metrics}, picture)
+    _show({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
+
+
+@app.command()
+def methods(as_json: AsJson = False) -> None:
+    """List every choice on every axis."""
+    from sordino.report.catalogue import axes
+    from sordino.report.terminal import axes_table
+
+    catalogue = axes()
+    _show(catalogue, as_json, lambda: axes_table(catalogue))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the three runs go.")] = Path("runs/demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare no privacy, private from scratch, and private from a public start, on embedded data."""
+    from sordino.demo import run_demo
+    from sordino.report.terminal import summary_table, watching
+
+    with watching(quiet=as_json) as watch:
+        summaries = run_demo(out, watch)
+    _show(summaries, as_json, lambda: summary_table(summaries))
+
+
+@data_app.command("list")
+def data_list(as_json: AsJson = False) -> None:
+    """Data sets that can be used by name on this machine."""
+    from sordino.data.source import known
+    from sordino.report.terminal import sources_table
+
+    sources = [{"name": entry.name, "format": entry.format, "path": str(entry.path or "")} for entry in known()]
+    _show(sources, as_json, lambda: sources_table(sources))
+
+
+@data_app.command("show")
+def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
+    from sordino.data.picture import label_picture
+    from sordino.engine.setup import federate, make_method
+    from sordino.experiment import read
+
+    experiment = read(file, tuple(overrides or ()))
+    federated = federate(experiment, make_method(experiment))
+    source = federated.source
+    labels = source.train.labels.numpy()
+    counts = {"clients": federated.partition.clients, "sizes": federated.sizes, "classes": source.classes, "test": len(source.test)}
+    _show(counts, as_json, lambda: label_picture(federated.partition, labels, source.class_names))
+
+
+def _show(value: Any, as_json: bool, draw: Any) -> None:
+    if as_json:
+        from sordino.files import to_json
+
+        sys.stdout.write(to_json(value, indent=2) + "\n")
+        return
+    from rich.console import Console
+
+    drawn = draw()
+    for item in drawn if isinstance(drawn, list) else [drawn]:
+        Console().print(item)
+
+
+def main() -> None:
+    """Entry point: a mistake gets one sentence and exit code 2; Ctrl-C says how to go on."""
+    as_json = "--json" in sys.argv
+    try:
+        app()
+    except SordinoError as error:
+        sys.stderr.write(json.dumps({"error": str(error)}) + "\n" if as_json else f"sordino: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("sordino: stopped; completed rounds and the ledger are kept, so the same command with --resume goes on.\n")
+        sys.exit(130)

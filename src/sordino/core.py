@@ -1,0 +1,175 @@
+"""The three kinds of data-derived values, the names every part agrees on, and how parts are found by name.
+
+`Private` may be mapped, never read. `Bounded` has been clipped and may only be summed. `Released` has been charged and
+noised; whatever is computed from it is post-processing. The boundary guards against accidents, not against adversaries:
+`unwrap`, `seal` and `mint` are its only openings, and a test keeps them inside the trusted base.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+Unit = Literal["example", "client"]
+View = Literal["public", "server", "client"]
+Neighbours = Literal["zero-out", "add-remove", "replace-one"]
+Norm = Literal["l2", "l1"]
+Visibility = Literal["public", "private"]
+
+VIEWS: tuple[View, ...] = ("public", "server", "client")
+
+
+class SordinoError(Exception):
+    """A mistake the user can mend: one sentence that says what was expected, what came, and what to do."""
+
+
+class Private(Generic[T]):
+    """A value computed from private data. It can be transformed, and nothing else."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: T) -> None:
+        self.__value = value
+
+    def map(self, function: Callable[[T], U]) -> Private[U]:
+        """Apply `function` inside the boundary; what it returns is private too."""
+        return Private(function(self.__value))
+
+    @staticmethod
+    def join(values: Iterable[Private[U]]) -> Private[list[U]]:
+        """Several private values as one private list."""
+        return Private([unwrap(value) for value in values])
+
+    def __repr__(self) -> str:
+        return "Private(…)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Private value cannot be pickled or copied out; release it through the door")
+
+
+class Bounded:
+    """A sum of contributions, each of which has norm at most `bound`; its sensitivity travels with it."""
+
+    __slots__ = ("__total", "bound", "norm", "units")
+
+    def __init__(self, total: Tensor, *, bound: float, norm: Norm, units: int, key: object) -> None:
+        if key is not _KEY:
+            raise TypeError("only the trusted base may call a value bounded; clip it with privacy.clipping")
+        self.__total = total
+        self.bound = bound
+        self.norm: Norm = norm
+        self.units = units
+
+    def __add__(self, other: Bounded) -> Bounded:
+        if (self.bound, self.norm) != (other.bound, other.norm):
+            raise TypeError(f"cannot add a sum bounded by {self.norm} {self.bound} to one bounded by {other.norm} {other.bound}")
+        total = unwrap(self) + unwrap(other)
+        return Bounded(total, bound=self.bound, norm=self.norm, units=self.units + other.units, key=_KEY)
+
+    def __repr__(self) -> str:
+        return f"Bounded({self.norm} ≤ {self.bound:g}, {self.units} units)"
+
+
+class Released(Generic[T]):
+    """A value anyone in its view may see: noised and charged, or public from the start."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: T, *, key: object) -> None:
+        if key is not _KEY:
+            raise TypeError("only the ledger may release a value; send it through the door")
+        self.__value = value
+
+    @property
+    def value(self) -> T:
+        return self.__value
+
+    def map(self, function: Callable[[T], U]) -> Released[U]:
+        """Post-processing: free of charge."""
+        return Released(function(self.__value), key=_KEY)
+
+    def plus(self: Released[Tensor], other: Released[Tensor]) -> Released[Tensor]:
+        return self.map(lambda value: value + other.value)
+
+    @staticmethod
+    def public(value: U) -> Released[U]:
+        """A value that is out already: initial weights, or what the server made of released values."""
+        return Released(value, key=_KEY)
+
+
+_KEY = object()
+
+
+def unwrap(value: Private[T] | Bounded) -> T:
+    """Read a guarded value. For the trusted base alone."""
+    kind = "Private" if isinstance(value, Private) else "Bounded"
+    return getattr(value, f"_{kind}__{'value' if kind == 'Private' else 'total'}")  # type: ignore[no-any-return]
+
+
+def seal(total: Tensor, *, bound: float, norm: Norm, units: int) -> Bounded:
+    """Call a clipped sum bounded. For the trusted base alone."""
+    return Bounded(total, bound=bound, norm=norm, units=units, key=_KEY)
+
+
+def mint(value: T) -> Released[T]:
+    """Call a charged and noised value released. For the ledger's door alone."""
+    return Released(value, key=_KEY)
+
+
+@dataclass(frozen=True)
+class Member(Generic[T]):
+    """One named choice on one axis."""
+
+    name: str
+    build: T
+    summary: str
+
+
+class Registry(Generic[T]):
+    """Finds the members of an axis: every module of `package` that registers itself."""
+
+    def __init__(self, axis: str, package: str) -> None:
+        self.axis = axis
+        self._package = package
+        self._members: dict[str, Member[T]] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        def add(build: T) -> T:
+            summary = (getattr(build, "__doc__", None) or "").strip().split("\n")[0]
+            self._members[name] = Member(name, build, summary)
+            return build
+
+        return add
+
+    def __iter__(self) -> Iterator[Member[T]]:
+        self._discover()
+        return iter(sorted(self._members.values(), key=lambda member: member.name))
+
+    def __getitem__(self, name: str) -> T:
+        self._discover()
+        if name not in self._members:
+            raise SordinoError(unknown(self.axis, name, self._members))
+        return self._members[name].build
+
+    def _discover(self) -> None:
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name nobody knows, with the nearest one that is known."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}."
+    return f"There is no {kind} called {name!r}; {hint}"

@@ -1,0 +1,81 @@
+"""Labelled examples as tensors, kept raw in memory and normalised by public constants when they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sordino.core import SordinoError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalisation:
+    """features = (inputs * scale - mean) / std, by constants that are public and never computed from private data.
+
+    `mean` and `std` hold one number for all, or one for each channel or column.
+    """
+
+    scale: float = 1 / 255
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
+
+    def apply(self, inputs: Tensor) -> Tensor:
+        """Normalise a float tensor in place."""
+        mean, std = (self._across(constants, inputs) for constants in (self.mean, self.std))
+        return inputs.mul_(self.scale / std).sub_(mean / std)
+
+    @staticmethod
+    def _across(constants: tuple[float, ...], inputs: Tensor) -> Tensor:
+        shape = (1, -1, *[1] * (inputs.ndim - 2))
+        return torch.tensor(constants, dtype=inputs.dtype, device=inputs.device).view(shape)
+
+
+IDENTITY = Normalisation(scale=1.0, mean=(0.0,), std=(1.0,))
+
+_LAYOUTS = {(torch.uint8, 4), (torch.float32, 2), (torch.int64, 2)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Examples:
+    """Inputs (uint8 images N x C x H x W, float32 rows N x F or int64 tokens N x L) and their int64 labels."""
+
+    inputs: Tensor
+    labels: Tensor
+    normalisation: Normalisation
+
+    def __post_init__(self) -> None:
+        if (
+            (self.inputs.dtype, self.inputs.ndim) not in _LAYOUTS
+            or self.labels.dtype != torch.int64
+            or self.labels.ndim != 1
+        ):
+            raise SordinoError(
+                "Examples are uint8 images (N x C x H x W), float32 rows (N x F) or int64 tokens (N x L) with int64 "
+                f"labels (N), not {self.inputs.dtype} {tuple(self.inputs.shape)} with {self.labels.dtype} "
+                f"{tuple(self.labels.shape)}; convert them."
+            )
+        if len(self.inputs) != len(self.labels):
+            raise SordinoError(
+                f"There are {len(self.inputs)} inputs but {len(self.labels)} labels; each input needs one label."
+            )
+        for name in ("mean", "std"):
+            given, width = len(getattr(self.normalisation, name)), self.inputs.shape[1]
+            if self.inputs.dtype != torch.int64 and given not in (1, width):
+                raise SordinoError(
+                    f"{name} lists {given} numbers; give one, or one for each of the {width} channels or columns."
+                )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, indices: Tensor) -> Examples:
+        """The examples at these rows, in this order."""
+        return Examples(inputs=self.inputs[indices], labels=self.labels[indices], normalisation=self.normalisation)
+
+    def features(self, device: torch.device | str) -> Tensor:
+        """What a model eats: normalised float32, or tokens unchanged."""
+        if self.inputs.dtype == torch.int64:
+            return self.inputs.to(device)
+        return self.normalisation.apply(self.inputs.to(device=device, dtype=torch.float32, copy=True))

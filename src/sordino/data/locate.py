@@ -1,0 +1,78 @@
+"""Finding a data set by name or by path."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sordino.core import SordinoError, unknown
+from sordino.data.embedded import EMBEDDED
+from sordino.data.formats import FORMATS
+
+FOLDER_VARIABLE = "SORDINO_DATA"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownSource:
+    """A data set that can be called by name; one without a path is embedded."""
+
+    name: str
+    format: str
+    path: Path | None
+
+
+def data_folder() -> Path:
+    """$SORDINO_DATA, or ~/.cache/sordino."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "sordino")
+
+
+def known() -> list[KnownSource]:
+    """Every data set that has a name: the embedded ones and those in the data folder."""
+    embedded = [KnownSource(name=name, format="embedded", path=None) for name in EMBEDDED]
+    folder = data_folder()
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = [
+        KnownSource(name=_name(file), format=format_name, path=file)
+        for file in files
+        if not file.name.startswith(".") and (format_name := _format_name(file))
+    ]
+    return embedded + found
+
+
+def locate(source: str) -> KnownSource:
+    """The data set meant by `source`: an embedded name, a path, or a name in the data folder."""
+    if source in EMBEDDED:
+        return KnownSource(name=source, format="embedded", path=None)
+    path, stored = Path(source).expanduser(), data_folder() / source
+    looks_like_path = len(Path(source).parts) > 1 or bool(path.suffix)
+    named = [] if looks_like_path else [entry for entry in known() if entry.name == source]
+    if len(named) > 1:
+        raise SordinoError(f"{source!r} could be {' or '.join(str(entry.path) for entry in named)}; give the path.")
+    if named:
+        return named[0]
+    existing = next((place for place in (path, stored) if place.exists()), None)
+    if existing is not None:
+        return _recognise(existing)
+    if looks_like_path:
+        raise SordinoError(f"There is no file or folder {path}; check the path or put it into {data_folder()}.")
+    raise SordinoError(unknown("data set", source, {entry.name for entry in known()}))
+
+
+def _recognise(path: Path) -> KnownSource:
+    format_name = _format_name(path)
+    if format_name is None and path.is_dir():
+        raise SordinoError(
+            f"{path} has no class sub-folders and no known data files; make one sub-folder of images for each class."
+        )
+    if format_name is None:
+        raise SordinoError(f"{path} is of no known format; use one of {', '.join(member.name for member in FORMATS)}.")
+    return KnownSource(name=_name(path), format=format_name, path=path)
+
+
+def _format_name(path: Path) -> str | None:
+    return next((member.name for member in FORMATS if member.build.accepts(path)), None)
+
+
+def _name(path: Path) -> str:
+    return path.name if path.is_dir() else path.name.split(".")[0]

@@ -1,0 +1,43 @@
+"""A frozen body runs once per example: the head is trained on its cached outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from sordino.data.examples import IDENTITY, Examples
+from sordino.data.source import Source
+from sordino.models import Net
+
+CHUNK = 512
+
+
+def frozen_body(net: Net, trainable: Iterable[str]) -> bool:
+    """Whether only the head is trained, on a body that computes anything at all."""
+    head = set(net.parts()["head"])
+    return set(trainable) <= head and bool(net.parts()["body"])
+
+
+def body_outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    net.eval()
+    with torch.inference_mode():
+        chunks = [
+            net.body(examples.take(rows).features(device)).flatten(1).cpu() for rows in torch.arange(len(examples)).split(CHUNK)
+        ]
+    return torch.cat(chunks)
+
+
+def with_cached_features(net: Net, source: Source, device: torch.device) -> tuple[Net, Source]:
+    """The same head on an empty body, and a source that holds the body's outputs in place of the inputs.
+
+    Each output depends on its own example alone, so the cached rows belong to the same clients as before.
+    """
+    train, test = (
+        Examples(inputs=body_outputs(net, part, device).clone(), labels=part.labels, normalisation=IDENTITY)
+        for part in (source.train, source.test)
+    )
+    cached = dataclasses.replace(source, train=train, test=test, shape=(train.inputs.shape[1],), kind="tabular")
+    return Net(body=nn.Identity(), head=net.head), cached

@@ -1,0 +1,132 @@
+"""A federation in one process: the cohort is drawn, works, and every result goes through the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sordino.core import Private, Released
+from sordino.data.examples import Examples
+from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
+from sordino.engine.tariff import Tariff
+from sordino.methods.method import ClientJob, NoisySteps, Upload
+from sordino.privacy.clipping import bound_each, bound_sum
+from sordino.privacy.door import Door, Permit
+from sordino.privacy.ledger import Line
+from sordino.privacy.pricing import Price
+
+BYTES_PER_NUMBER = 4
+
+
+@dataclass
+class Traffic:
+    """What went over the wire, both ways."""
+
+    up: int = 0
+    down: int = 0
+
+
+@dataclass(kw_only=True)
+class SimulatedFederation:
+    """Implements what methods may ask of a federation."""
+
+    sizes: Sequence[int]
+    expected_cohort: float
+    data: Callable[[int], Private[Examples]]
+    tariff: Tariff
+    door: Door
+    workers: Workers
+    schedule: ScheduleName
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def collect_sum(self, round_number: int, start: Released[Tensor], job: ClientJob) -> Released[Tensor]:
+        cohort = self._cohort(round_number)
+        updates = self._work(cohort, round_number, start, job)
+        if self.tariff.placement == "central":
+            permit = self.door.open(self._line(round_number, cohort, owner="server", releases=1))
+            return permit.release(bound_sum(updates, self.tariff.clip, like=start.value))
+        total = start.map(torch.zeros_like)
+        for clients, price in self.tariff.by_price(cohort) or [([], self.tariff.price(0))]:
+            permit = self._permit_for_uploads(round_number, clients, price)
+            for value in bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip):
+                total = total.plus(permit.release(value))
+            if not self.tariff.per_client:
+                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), start.value))
+        return total
+
+    def collect_each(self, round_number: int, start: Released[Tensor], job: ClientJob) -> list[Upload]:
+        cohort = self._cohort(round_number)
+        updates = self._work(cohort, round_number, start, job)
+        uploads = []
+        for clients, price in self.tariff.by_price(cohort):
+            permit = self._permit_for_uploads(round_number, clients, price)
+            bounded = bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip)
+            uploads += [Upload(client=client, value=permit.release(value)) for client, value in zip(clients, bounded, strict=True)]
+        return sorted(uploads, key=lambda upload: upload.client)
+
+    def collect_models(self, round_number: int, start: Released[Tensor], job: NoisySteps) -> list[Upload]:
+        cohort = self._cohort(round_number)
+        permits = {
+            client: self.door.open(
+                self._line(round_number, [client], owner=f"client {client}", releases=job.local_steps, price=self.tariff.price(client), label="steps")
+            )
+            for client in cohort
+        }
+        self._count(cohort, start.value)
+        tasks = self._tasks(cohort, round_number, start)
+        models = self.workers.each(
+            tasks,
+            lambda task, context: job.run(
+                start, task.data, context, clip=self.tariff.clip, permit=permits[task.client], source=self.door.source
+            ),
+        )
+        return [Upload(client=client, value=model) for client, model in zip(cohort, models, strict=True)]
+
+    def _permit_for_uploads(self, round_number: int, clients: list[int], price: Price) -> Permit:
+        return self.door.open(self._line(round_number, clients, owner="each client", releases=len(clients), price=price))
+
+    def _cohort(self, round_number: int) -> list[int]:
+        """Who was drawn and can still pay; who cannot has retired, and its seat is filled like any empty one."""
+        drawn = self.tariff.sampler.draw(round_number, self.door.source).tolist()
+        if not self.tariff.retires:
+            return drawn
+        return [client for client in drawn if self.door.ledger.affords(client, self.tariff.price(client).charges)]
+
+    def _tasks(self, cohort: list[int], round_number: int, start: Released[Tensor]) -> list[Task]:
+        return [
+            Task(client=client, round=round_number, size=self.sizes[client], start=start.value, data=self.data(client)) for client in cohort
+        ]
+
+    def _work(self, cohort: list[int], round_number: int, start: Released[Tensor], job: ClientJob) -> list[Private[Tensor]]:
+        self._count(cohort, start.value)
+        return run_jobs(self.schedule, self.workers, self._tasks(cohort, round_number, start), job) if cohort else []
+
+    def _count(self, cohort: list[int], start: Tensor) -> None:
+        self.traffic.down += len(cohort) * start.numel() * BYTES_PER_NUMBER
+        self.traffic.up += len(cohort) * start.numel() * BYTES_PER_NUMBER
+
+    def _line(
+        self, round_number: int, clients: list[int], *, owner: str, releases: int, price: Price | None = None, label: str = "update"
+    ) -> Line:
+        tariff, sampler = self.tariff, self.tariff.sampler
+        price = price or tariff.price(clients[0] if clients else 0)
+        return Line(
+            round=round_number,
+            label=label,
+            unit=tariff.unit,
+            owner=owner,
+            mechanism=tariff.mechanism_name,
+            norm=tariff.clip.norm,
+            clip_bound=tariff.clip.bound,
+            noise_multiplier=price.noise_multiplier,
+            releases=releases,
+            period=sampler.period,
+            residue=sampler.residue(round_number),
+            participants=tuple(clients),
+            charges=price.charges,
+        )
+
+

@@ -1,0 +1,158 @@
+"""The plan: noise, ε per view, memory and time, worked out before any private value is touched."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from sordino.core import View
+from sordino.data.settings import SourceFacts
+from sordino.data.source import describe
+from sordino.engine.features import frozen_body
+from sordino.engine.federation import BYTES_PER_NUMBER
+from sordino.engine.setup import federate, make_device, make_method, make_net, source_settings, trainable_names
+from sordino.engine.tariff import Tariff, make_tariff
+from sordino.experiment import Experiment
+from sordino.methods import Method
+from sordino.methods.local_sgd import LocalSgd
+from sordino.models import FlatSpace, Net
+from sordino.privacy.accounting import Spent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run will promise and cost."""
+
+    experiment: Experiment
+    tariff: Tariff
+    epsilon: dict[View, Spent]
+    warnings: list[str]
+    parameters: int
+    trained_parameters: int
+    memory_bytes: int
+    seconds: float
+    bytes_per_client_and_round: int
+
+    def to_json(self) -> dict[str, Any]:
+        tariff, privacy = self.tariff, self.experiment.privacy
+        charges = {charge.view: charge for charge in tariff.price(0).charges}
+        return {
+            "name": self.experiment.name,
+            "method": self.experiment.method["name"],
+            "unit": tariff.unit,
+            "neighbours": privacy.neighbours,
+            "view": privacy.view,
+            "noise_multiplier": tariff.noise_multiplier,
+            "noise_per_release": tariff.price(0).noise_multiplier,
+            "clip_norm": tariff.clip.bound,
+            "mechanism": tariff.mechanism_name,
+            "noise": tariff.placement,
+            "noise_source": privacy.noise_source,
+            "clients": tariff.sampler.clients,
+            "expected_cohort": tariff.sampler.expected_cohort,
+            "rounds": self.experiment.rounds,
+            "most_participations": tariff.sampler.turns(0),
+            "epsilon": {
+                view: {
+                    "epsilon": price.epsilon,
+                    "delta": price.delta,
+                    "accountant": price.accountant,
+                    "also": dict(price.also),
+                    "because": charges[view].because,
+                    "note": price.note,
+                }
+                for view, price in self.epsilon.items()
+            },
+            "parameters": self.parameters,
+            "trained_parameters": self.trained_parameters,
+            "memory_bytes": self.memory_bytes,
+            "seconds": self.seconds,
+            "bytes_per_client_and_round": self.bytes_per_client_and_round,
+            "warnings": self.warnings,
+        }
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """Plan a run.
+
+    Client-level plans read only how many rows there are. Example-level plans need each client's number of rows, which is declared
+    public; to learn it the simulated partition is made, and nothing else of the data is used.
+    """
+    method = make_method(experiment)
+    facts = describe(source_settings(experiment), seed=experiment.seed)
+    clients = 1 if method.pooled else _clients(experiment, facts)
+    sizes = federate(experiment, method).sizes if method.unit == "example" else None
+    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
+    net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
+    space = FlatSpace(net, trainable_names(experiment, net))
+    rows = facts.n_train / clients
+    return Plan(
+        experiment=experiment,
+        tariff=tariff,
+        epsilon=tariff.worst(experiment.privacy, precise=True),
+        warnings=_warnings(experiment, tariff, facts, clients),
+        parameters=sum(parameter.numel() for parameter in net.parameters()),
+        trained_parameters=space.size,
+        memory_bytes=_memory(facts, space, tariff),
+        seconds=_seconds(experiment, method, tariff, net, space, facts, rows),
+        bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
+    )
+
+
+def _clients(experiment: Experiment, facts: SourceFacts) -> int:
+    column = source_settings(experiment).client_column
+    by_column = experiment.data.partition.get("name") == "column" and experiment.data.clients == 1
+    return facts.groups[column] if by_column and column in facts.groups else experiment.data.clients
+
+
+def _warnings(experiment: Experiment, tariff: Tariff, facts: SourceFacts, clients: int) -> list[str]:
+    units = clients if tariff.unit == "client" else facts.n_train
+    warnings = []
+    if tariff.protected and experiment.privacy.delta >= 1 / units:
+        warnings.append(
+            f"δ = {experiment.privacy.delta:g} is not below 1/{units}, one over the number of {tariff.unit}s: a mechanism that publishes "
+            "one of them whole could meet it. Lower [privacy] delta."
+        )
+    if experiment.privacy.noise_source == "seeded" and tariff.protected:
+        warnings.append("The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model.")
+    return warnings
+
+
+def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
+    """Data, the active cohort's models, updates and noise, and the model in work."""
+    data = (facts.n_train + facts.n_test) * torch.Size(facts.shape).numel() * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
+    cohort = round(tariff.sampler.expected_cohort)
+    return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
+
+
+def _seconds(
+    experiment: Experiment, method: Method, tariff: Tariff, net: Net, space: FlatSpace, facts: SourceFacts, rows: float
+) -> float:
+    """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
+    job = method.job
+    device = make_device(experiment.engine.device)
+    if isinstance(job, LocalSgd):
+        batch = round(rows) if job.full_batch else min(job.batch_size, round(rows))
+        steps = 1 if job.full_batch else job.epochs * -(-round(rows) // job.batch_size)
+    else:
+        batch, steps = round(job.rate(round(rows)) * rows), job.local_steps
+    batch = max(1, min(batch, 256))
+    shape = (batch, *facts.shape)
+    inputs = torch.randint(max(facts.vocabulary, 1), shape) if facts.kind == "text" else torch.randn(shape)
+    inputs, labels = inputs.to(device), torch.zeros(batch, dtype=torch.int64, device=device)
+    module: torch.nn.Module = net.to(device)
+    if frozen_body(net, space.names):
+        with torch.no_grad():
+            inputs = net.body(inputs).flatten(1)
+        module = net.head
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    timings = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        torch.autograd.grad(cross_entropy(module(inputs), labels), parameters, allow_unused=True)
+        timings.append(time.perf_counter() - begin)
+    return min(timings) * steps * tariff.sampler.expected_cohort * experiment.rounds

@@ -1,0 +1,111 @@
+"""How the cohort's work is done: on single-thread workers, or all small models stacked into one.
+
+Workers give the same bits however many there are. Stacking adds floats in another order, so it agrees with workers to
+float32 tolerance only; which of the two was used is part of the run record, and a resumed run uses it again.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import queue
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from sordino.core import Private
+from sordino.data.examples import IDENTITY, Examples
+from sordino.engine.stacked import dense_layers, run_stacked
+from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.method import ClientContext, ClientJob
+from sordino.models import FlatSpace, Net
+
+T = TypeVar("T")
+ScheduleName = Literal["workers", "stacked"]
+
+STACK_LIMIT = 128
+"""Models stacked at once: beyond this, more of them no longer saves time and only takes memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One client's turn."""
+
+    client: int
+    round: int
+    size: int
+    start: Tensor
+    data: Private[Examples]
+
+
+class Workers:
+    """Threads of one compute thread each, every one with a model of its own to work in."""
+
+    def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
+        self._count = workers or (1 if device.type != "cpu" else os.cpu_count() or 1)
+        self._space, self._seed, self._device = space, seed, device
+        self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
+        for _ in range(self._count):
+            self._nets.put(copy.deepcopy(net))
+        self._pool = ThreadPoolExecutor(self._count, initializer=torch.set_num_threads, initargs=(1,))
+
+    def context(self, net: Net, task: Task) -> ClientContext:
+        return ClientContext(
+            net=net, space=self._space, client=task.client, round=task.round, size=task.size, seed=self._seed, device=self._device
+        )
+
+    def each(self, tasks: Sequence[Task], work: Callable[[Task, ClientContext], T]) -> list[T]:
+        """Do `work` for every task. A lone task gets the caller's thread and all of its cores."""
+
+        def one(task: Task) -> T:
+            net = self._nets.get()
+            try:
+                return work(task, self.context(net, task))
+            finally:
+                self._nets.put(net)
+
+        return [one(tasks[0])] if len(tasks) == 1 else list(self._pool.map(one, tasks))
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], job: ClientJob) -> list[Private[Tensor]]:
+    """Every client's update, still private, in the order of `tasks`."""
+    if schedule == "stacked" and isinstance(job, LocalSgd):
+        return [update for at in range(0, len(tasks), STACK_LIMIT) for update in _stacked(workers, tasks[at : at + STACK_LIMIT], job)]
+    return workers.each(tasks, lambda task, context: task.data.map(lambda own: job.run(task.start, own, context)))
+
+
+def _stacked(workers: Workers, tasks: Sequence[Task], job: LocalSgd) -> list[Private[Tensor]]:
+    def together(own: list[Examples]) -> Tensor:
+        def work(_: Task, context: ClientContext) -> Tensor:
+            contexts = [workers.context(context.net, task) for task in tasks]
+            return run_stacked(job, torch.stack([task.start for task in tasks]), own, contexts)
+
+        return workers.each(tasks[:1], work)[0]
+
+    updates = Private.join(task.data for task in tasks).map(together)
+    return [updates.map(lambda rows, k=k: rows[k]) for k in range(len(tasks))]
+
+
+def choose(net: Net, workers: Workers, job: object, *, cohort: int, rows: int, shape: tuple[int, ...], start: Tensor) -> tuple[ScheduleName, dict[str, float]]:
+    """Time a few steps of each schedule on made-up data of the right shape, and take the faster."""
+    if not isinstance(job, LocalSgd) or dense_layers(net) is None:
+        return "workers", {}
+    trial = LocalSgd(**{**{k: getattr(job, k) for k in LocalSgd.__dataclass_fields__}, "epochs": 1})
+    count, size = min(max(cohort, 1), 16), min(max(rows, 1), 2 * job.batch_size)
+    public = Examples(inputs=torch.rand(size, math.prod(shape)), labels=torch.zeros(size, dtype=torch.int64), normalisation=IDENTITY)
+    tasks = [Task(client=k, round=0, size=size, start=start, data=Private(public)) for k in range(count)]
+    seconds: dict[str, float] = {}
+    for name in ("stacked", "workers") * 2:
+        begin = time.perf_counter()
+        run_jobs(name, workers, tasks, trial)
+        seconds[name] = time.perf_counter() - begin
+    return ("stacked" if seconds["stacked"] <= seconds["workers"] else "workers"), seconds

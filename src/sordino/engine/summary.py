@@ -1,0 +1,64 @@
+"""The summary of a finished run: what was reached, at which ε, for whom. docs/run-record.md describes the schema."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from sordino.core import View
+from sordino.engine.federation import Traffic
+from sordino.engine.setup import Setup
+from sordino.privacy.ledger import LISTED, Ledger, ViewReport
+
+
+def epsilon_by_view(ledger: Ledger) -> dict[View, dict[str, Any]]:
+    return {view: _view(report, ledger) for view, report in ledger.report(precise=True).items()}
+
+
+def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:
+    each = report.per_client
+    return {
+        "epsilon": report.worst.epsilon,
+        "delta": ledger.delta,
+        "accountant": report.worst.accountant,
+        "also": dict(report.worst.also),
+        "worst_client": report.worst_client,
+        "median_client": statistics.median(each.values()) if each else 0.0,
+        "per_client": {str(client): epsilon for client, epsilon in each.items()} if ledger.clients <= LISTED else {},
+        "because": report.because,
+        "note": report.worst.note,
+    }
+
+
+def summarise(
+    setup: Setup, *, accuracy: float, epsilon: dict[View, dict[str, Any]], seconds: float, traffic: Traffic, schedule: str
+) -> dict[str, Any]:
+    experiment, tariff = setup.experiment, setup.tariff
+    privacy = experiment.privacy
+    simulated = privacy.noise_source == "seeded"
+    return {
+        "name": experiment.name,
+        "method": experiment.method["name"],
+        "accuracy": accuracy,
+        "unit": tariff.unit,
+        "neighbours": privacy.neighbours,
+        "view": privacy.view,
+        "epsilon": epsilon,
+        "noise_multiplier": tariff.noise_multiplier,
+        "clip_norm": tariff.clip.bound,
+        "mechanism": tariff.mechanism_name,
+        "noise": tariff.placement,
+        "noise_source": privacy.noise_source,
+        "simulation": simulated,
+        "simulation_note": "the seed is stored beside the releases, so this is a simulation and not a private release" if simulated else "",
+        "clients": tariff.sampler.clients,
+        "expected_cohort": tariff.sampler.expected_cohort,
+        "rounds": experiment.rounds,
+        "parameters": sum(parameter.numel() for parameter in setup.whole.parameters()),
+        "trained_parameters": setup.space.size,
+        "seconds": seconds,
+        "bytes_up": traffic.up,
+        "bytes_down": traffic.down,
+        "schedule": schedule,
+        "non_private_diagnostics": {},
+    }

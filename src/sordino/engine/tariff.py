@@ -1,0 +1,216 @@
+"""The tariff of a run: how much noise everyone draws, and what each round costs whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sordino.core import VIEWS, SordinoError, Unit, View
+from sordino.experiment import Experiment, PrivacySection
+from sordino.methods.method import Method, NoisySteps
+from sordino.privacy.accounting import Spent, spent
+from sordino.privacy.calibration import calibrate
+from sordino.privacy.clipping import Clip
+from sordino.privacy.ledger import Budget
+from sordino.privacy.mechanisms import MECHANISMS, Mechanism
+from sordino.privacy.pricing import (
+    Charge,
+    Placement,
+    Price,
+    Uses,
+    neighbours_in,
+    price_local_steps,
+    price_unprotected,
+    price_upload,
+    unbounded,
+)
+from sordino.privacy.samplers import SAMPLERS, CohortSampler
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tariff:
+    """Prices for every client of a run. The same object prices the plan and the rounds, so the two cannot differ."""
+
+    unit: Unit
+    uses: Uses
+    protected: bool
+    pooled: bool
+    steps: NoisySteps | None
+    sizes: Sequence[int] | None
+    """Rows per client; only example-level prices depend on them."""
+    mechanism_name: str
+    placement: Placement
+    sampler: CohortSampler
+    clip: Clip
+    colluders: int
+    noise_multiplier: float
+    per_client: Mapping[int, float] = field(default_factory=dict)
+    retires: bool = False
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        return MECHANISMS[self.mechanism_name]()
+
+    @cached_property
+    def _prices(self) -> dict[tuple[float, float], Price]:
+        return {}
+
+    def multiplier(self, client: int) -> float:
+        return self.per_client.get(client, self.noise_multiplier)
+
+    def price(self, client: int) -> Price:
+        """What one round costs this client when it takes part."""
+        rate = self.steps.rate(self._size(client)) if self.steps is not None else 1.0
+        key = (self.multiplier(client), rate)
+        if key not in self._prices:
+            self._prices[key] = self._price(*key)
+        return self._prices[key]
+
+    def by_price(self, cohort: Sequence[int]) -> list[tuple[list[int], Price]]:
+        """The cohort in groups that pay the same."""
+        groups: dict[int, tuple[list[int], Price]] = {}
+        for client in cohort:
+            price = self.price(client)
+            groups.setdefault(id(price), ([], price))[0].append(client)
+        return list(groups.values())
+
+    def worst_bills(self, view: View) -> dict[int, Counter[DpEvent]]:
+        """The most that clients can be charged over the whole run: one representative for each distinct bill."""
+        bills: dict[int, Counter[DpEvent]] = {}
+        seen = set()
+        for client in self._representatives():
+            charge = self.price(client).in_view(view)
+            turns = self.sampler.turns(client % self.sampler.period)
+            bill: Counter[DpEvent] = Counter({charge.event: turns})
+            if (key := frozenset(bill.items())) not in seen:
+                seen.add(key)
+                bills[client] = bill
+        return bills
+
+    def worst(self, privacy: PrivacySection, *, precise: bool = False) -> dict[View, Spent]:
+        """ε of the worst client in each view, if everyone is drawn as often as can be."""
+        return {
+            view: max(
+                (spent(bill, delta=privacy.delta, neighbours=neighbours_in(view, privacy.neighbours), precise=precise, both=True) for bill in self.worst_bills(view).values()),
+                key=lambda price: price.epsilon,
+            )
+            for view in VIEWS
+        }
+
+    def _representatives(self) -> list[int]:
+        turns = range(min(self.sampler.period, self.sampler.clients))
+        if self.steps is None or self.sizes is None:
+            return sorted({*turns, *self.per_client})
+        smallest = [min(range(r, len(self.sizes), self.sampler.period), key=self._size) for r in turns]
+        return sorted({*smallest, *self.per_client})
+
+    def _size(self, client: int) -> int:
+        assert self.sizes is not None
+        return self.sizes[client]
+
+    def _price(self, noise_multiplier: float, rate: float) -> Price:
+        if not self.protected:
+            return price_unprotected()
+        if self.steps is not None:
+            return price_local_steps(
+                mechanism=self.mechanism,
+                noise_multiplier=noise_multiplier,
+                rate=rate,
+                steps=self.steps.local_steps,
+                server_holds_data=self.pooled,
+            )
+        return price_upload(
+            placement=self.placement,
+            uses="each" if self.per_client else self.uses,
+            mechanism=self.mechanism,
+            noise_multiplier=noise_multiplier,
+            sampler=self.sampler,
+            colluders=self.colluders,
+        )
+
+
+def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: Sequence[int] | None) -> Tariff:
+    """The tariff of an experiment, with the noise worked out where a target ε was given."""
+    privacy = experiment.privacy
+    mechanism = MECHANISMS[privacy.mechanism]()
+    job = method.job
+    tariff = Tariff(
+        unit=method.unit,
+        uses=method.uses,
+        protected=method.protected,
+        pooled=method.pooled,
+        steps=job if method.unit == "example" else None,  # type: ignore[arg-type]
+        sizes=sizes,
+        mechanism_name=privacy.mechanism,
+        placement=privacy.noise,
+        sampler=make_sampler(experiment, clients=clients),
+        clip=Clip(bound=privacy.clip_norm if method.protected else math.inf, norm=mechanism.norm),
+        colluders=privacy.colluders,
+        noise_multiplier=privacy.noise_multiplier or 0.0,
+    )
+    return _with_noise(tariff, privacy, clients) if method.protected else tariff
+
+
+def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:
+    privacy = experiment.privacy
+    kind = SAMPLERS["everyone"] if clients == 1 else SAMPLERS[privacy.sampler]
+    shape = {"clients": clients, "rounds": experiment.rounds, "participation_cap": privacy.participation_cap}
+    pools = 1 if privacy.participation_cap is None else math.ceil(experiment.rounds / privacy.participation_cap)
+    everyone = max(1, clients // max(1, pools))
+    if kind is SAMPLERS["everyone"]:
+        return kind(**shape, expected_cohort=everyone)
+    return kind(**shape, expected_cohort=privacy.expected_cohort or everyone, bounded=privacy.noise != "central")
+
+
+def budget_of(privacy: PrivacySection) -> Budget | None:
+    if privacy.epsilon is None and privacy.client_epsilon is None:
+        return None
+    own = dict(enumerate(privacy.client_epsilon or ()))
+    return Budget(view=privacy.view, epsilon=privacy.epsilon or max(own.values()), per_client=own)
+
+
+def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff:
+    own = privacy.client_epsilon
+    if own is not None and len(own) != clients:
+        raise SordinoError(f"[privacy] client_epsilon lists {len(own)} budgets, but there are {clients} clients; give one for each.")
+    if own is not None and tariff.placement == "central" and tariff.unit == "client":
+        raise SordinoError("Budgets per client need noise that each client draws itself; set [privacy] noise = 'local'.")
+    if privacy.noise_multiplier is not None:
+        fixed = dict.fromkeys(range(clients), privacy.noise_multiplier) if own is not None else {}
+        return dataclasses.replace(tariff, per_client=fixed, retires=own is not None)
+    if own is not None:
+        apart = dataclasses.replace(tariff, uses="each")
+        each = {client: _calibrated(apart, privacy, epsilon, client) for client, epsilon in enumerate(own)}
+        return dataclasses.replace(tariff, per_client=each, noise_multiplier=max(each.values()), retires=True)
+    if privacy.epsilon is None:
+        raise SordinoError("[privacy] needs epsilon (the target) or noise_multiplier, but neither came; set one, or choose method 'fedavg' for no privacy.")
+    return dataclasses.replace(tariff, noise_multiplier=_calibrated_for_all(tariff, privacy, privacy.epsilon))
+
+
+def _calibrated_for_all(tariff: Tariff, privacy: PrivacySection, epsilon: float) -> float:
+    reference = dataclasses.replace(tariff, noise_multiplier=1.0)
+    return max(_calibrated(tariff, privacy, epsilon, client) for client in reference.worst_bills(privacy.view))
+
+
+def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client: int) -> float:
+    """The least noise with which this client's worst bill over the whole run stays within ε in the chosen view."""
+    turns = tariff.sampler.turns(client % tariff.sampler.period)
+
+    def charge(noise_multiplier: float) -> Charge:
+        return dataclasses.replace(tariff, noise_multiplier=noise_multiplier).price(client).in_view(privacy.view)
+
+    reference = charge(1.0)
+    if unbounded(reference.event):
+        raise SordinoError(
+            f"No noise can reach ε = {epsilon:g} in the {privacy.view} view, because {reference.because}; choose another [privacy] view or noise."
+        )
+    neighbours = neighbours_in(privacy.view, privacy.neighbours)
+    return calibrate(lambda noise: {charge(noise).event: turns}, epsilon=epsilon, delta=privacy.delta, neighbours=neighbours)

@@ -1,0 +1,150 @@
+"""The experiment: one frozen, validated description of a run, read from one TOML file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from sordino.core import Neighbours, SordinoError, View, Visibility
+from sordino.settings import sentence
+
+Table = dict[str, Any]
+
+
+class Section(BaseModel):
+    """A part of the file in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSection(Section):
+    """Whose data are trained on, and how they are spread over clients."""
+
+    source: str
+    visibility: Visibility = "private"
+    clients: int = Field(default=1, ge=1)
+    partition: Table = Field(default_factory=lambda: {"name": "iid"})
+    options: Table = Field(default_factory=dict)
+    """Settings of the source itself: resize, channels, label_column, limit, ..."""
+
+
+class PrivacySection(Section):
+    """What is promised, to whom, and where the noise is drawn."""
+
+    epsilon: float | None = Field(default=None, gt=0)
+    noise_multiplier: float | None = Field(default=None, ge=0)
+    delta: float = Field(default=1e-5, ge=0, lt=1)
+    view: View = "public"
+    neighbours: Neighbours = "zero-out"
+    mechanism: str = "gaussian"
+    clip_norm: float = Field(default=1.0, gt=0)
+    noise: Literal["central", "distributed", "local"] = "central"
+    sampler: str = "poisson"
+    expected_cohort: float | None = Field(default=None, gt=0)
+    participation_cap: int | None = Field(default=None, ge=1)
+    colluders: int = Field(default=1, ge=0)
+    client_epsilon: tuple[float, ...] | None = None
+    noise_source: Literal["seeded", "secure"] = "seeded"
+
+    @field_validator("client_epsilon")
+    @classmethod
+    def _positive(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if value is not None and min(value, default=1.0) <= 0:
+            raise ValueError("needs every client's ε above zero")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> PrivacySection:
+        if self.epsilon is not None and self.noise_multiplier is not None and self.client_epsilon is None:
+            raise SordinoError("[privacy] takes epsilon or noise_multiplier, but both came; keep the one you mean and let `sordino plan` work out the other.")
+        return self
+
+
+class EngineSection(Section):
+    """How the work is done; nothing here changes what is promised."""
+
+    device: str = "cpu"
+    schedule: Literal["auto", "workers", "stacked"] = "auto"
+    workers: int = Field(default=0, ge=0)
+    """Single-thread workers; 0 means one per core."""
+    evaluate_every: int = Field(default=0, ge=0)
+    """Rounds between evaluations; 0 means about twenty in all."""
+    checkpoint_every: int = Field(default=1, ge=1)
+    physical_batch: int | None = Field(default=None, ge=1)
+
+
+class Experiment(Section):
+    """Everything a run depends on."""
+
+    name: str = "experiment"
+    seed: int = Field(default=0, ge=0)
+    rounds: int = Field(ge=1)
+    data: DataSection
+    model: Table
+    start: Table = Field(default_factory=lambda: {"name": "scratch"})
+    tuning: Table = Field(default_factory=lambda: {"name": "full"})
+    method: Table
+    privacy: PrivacySection = PrivacySection()
+    engine: EngineSection = EngineSection()
+
+    @property
+    def evaluation_rounds(self) -> frozenset[int]:
+        every = self.engine.evaluate_every or max(1, self.rounds // 20)
+        return frozenset(range(every - 1, self.rounds, every)) | {self.rounds - 1}
+
+    def fingerprint(self) -> str:
+        """What identifies a run: everything that can change its numbers."""
+        relevant = self.model_dump(mode="json", exclude={"name": True, "engine": {"workers", "checkpoint_every"}})
+        return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def experiment(table: Table) -> Experiment:
+    """Check a table of settings."""
+    try:
+        return Experiment.model_validate(table)
+    except ValidationError as error:
+        raise SordinoError(_located(error)) from error
+
+
+def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
+    """Read an experiment file; `overrides` are `key.sub=value` with TOML values."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SordinoError(f"An experiment file was expected at {path}, but it cannot be read ({error.strerror}); check the path.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SordinoError(f"{path} is not valid TOML: {error}.") from error
+    table.setdefault("name", path.stem)
+    for setting in overrides:
+        override(table, setting)
+    return experiment(table)
+
+
+def override(table: Table, setting: str) -> None:
+    """Apply one `key.sub=value` to a table in place, without touching tables it shares with others."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise SordinoError(f"--set takes key=value, but {setting!r} came; write for instance --set privacy.epsilon=2.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *sections, last = key.strip().split(".")
+    for section in sections:
+        inner = table.get(section, {})
+        if not isinstance(inner, dict):
+            raise SordinoError(f"--set {setting}: {section!r} is a value, not a section; drop what follows it.")
+        table[section] = table = dict(inner)
+    table[last] = value
+
+
+def _located(error: ValidationError) -> str:
+    sections = {"data": DataSection, "privacy": PrivacySection, "engine": EngineSection}
+    location = error.errors()[0]["loc"]
+    section = sections.get(str(location[0]), Experiment) if len(location) > 1 else Experiment
+    return sentence(error, where="", known=list(section.model_fields))

@@ -1,0 +1,10 @@
+"""Per-example clipped gradients: the fast core."""
+
+from sordino.gradients.clipped import (
+    ClippedGradients,
+    ClippedSum,
+    SlowGradientsWarning,
+    cross_entropy_per_example,
+)
+
+__all__ = ["ClippedGradients", "ClippedSum", "SlowGradientsWarning", "cross_entropy_per_example"]

@@ -1,0 +1,256 @@
+"""Sums of per-example gradients, each clipped by itself, from one forward and one backward pass."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sordino.core import Norm, SordinoError, unknown
+from sordino.gradients.fallback import book_by_vmap
+from sordino.gradients.layers import Booking, Request
+from sordino.gradients.memory import bytes_per_example, microbatch_size
+from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
+from sordino.gradients.tape import PerExampleLoss, Unbookable, record
+
+FALLBACK_MEMORY_BYTES = 1 << 30
+
+
+class SlowGradientsWarning(UserWarning):
+    """The model has a part without a rule, so the whole model takes the slow and equally correct path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedSum:
+    """A sum of clipped per-example gradients, with private facts about the examples."""
+
+    total: Tensor
+    norms: Tensor
+    nonfinite: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Slot:
+    """Where a parameter lies in the flat buffer, and which group clips it."""
+
+    name: str
+    shape: torch.Size
+    start: int
+    stop: int
+    group: int
+
+
+def cross_entropy_per_example(outputs: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+class ClippedGradients:
+    """Computes clipped gradient sums of one module, again and again.
+
+    Formal guarantee: under zero-out neighbours, `sum(...).total` changes by at most `clip_norm` in the chosen norm when
+    one example's contribution is replaced by nothing. With groups, each group's slice changes by at most its own clip
+    norm, so the whole by at most the clip norms' own norm. This asks that the model treats examples independently;
+    batch norm in training mode is refused. An example with a non-finite norm contributes exactly zero. `norms` and
+    `nonfinite` are not protected.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        trainable: Sequence[str] | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        loss: PerExampleLoss = cross_entropy_per_example,
+        norm: Norm = "l2",
+        microbatch: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
+        for label, value in (("microbatch", microbatch), ("memory_bytes", memory_bytes)):
+            if value is not None and value < 1:
+                raise SordinoError(f"{label} must be at least 1 and is {value}; leave it out for no limit.")
+        if norm not in ("l2", "l1"):
+            raise SordinoError(unknown("norm", norm, ("l2", "l1")))
+        self._model = model
+        self._loss = loss
+        self._norm: Norm = norm
+        self._microbatch = microbatch
+        self._memory_bytes = memory_bytes
+        names = _trainable_names(model, trainable, groups)
+        self._grouped = groups is not None
+        self._groups = tuple(groups) if groups is not None else ("all",)
+        self._slots = _lay_out(model, names, groups)
+        self.trainable = tuple(slot.name for slot in self._slots)
+        self.size = self._slots[-1].stop
+        self._requests = {whole: _layer_requests(self.trainable, norm, whole) for whole in (False, True)}
+        self._batch_dependent = batch_dependent_layers(model)
+        self._plans: dict[object, Plan] = {}
+        self._warned: set[str] = set()
+
+    def sum(self, inputs: Tensor, targets: Tensor, *, clip_norm: float | Mapping[str, float]) -> ClippedSum:
+        """The clipped sum at the module's current parameters."""
+        clips = self._clip_norms(clip_norm)
+        total = self._first_parameter().new_zeros(self.size)
+        norms, nonfinite = [total.new_zeros(len(self._groups), 0)], 0
+        for chunk, labels in self._microbatches(inputs, targets):
+            bookings = self._book(chunk, labels)
+            norms.append(torch.stack(self._norms(bookings, len(chunk), total)))
+            nonfinite += self._accumulate(bookings, norms[-1], clips, total)
+        joined = torch.cat(norms, dim=1)
+        return ClippedSum(total=total, norms=joined.t() if self._grouped else joined[0], nonfinite=nonfinite)
+
+    def per_example(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Every example's unclipped gradient as one row: examples x parameters. Private, and large."""
+        rows = self._first_parameter().new_zeros(len(inputs), self.size)
+        start = 0
+        for chunk, labels in self._microbatches(inputs, targets):
+            bookings = self._book(chunk, labels, whole_rows=True)
+            for slot in self._slots:
+                if slot.name in bookings:
+                    rows[start : start + len(chunk), slot.start : slot.stop] = bookings[slot.name].rows()
+            start += len(chunk)
+        return rows
+
+    @torch.no_grad()
+    def _accumulate(self, bookings: dict[str, Booking], norms: Tensor, clips: list[float], total: Tensor) -> int:
+        """Add the clipped gradients of one microbatch to the flat total."""
+        shrink = 1 - 8 * torch.finfo(norms.dtype).eps
+        factors = [(clip * shrink / norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
+        nonfinite = 0
+        if not math.isfinite(norms.sum().item()):
+            lost = ~torch.isfinite(norms).all(0)
+            nonfinite = int(lost.sum())
+            factors = [factor.masked_fill_(lost, 0) for factor in factors]
+            for booking in bookings.values():
+                booking.forget(lost)
+        for slot in self._slots:
+            if slot.name in bookings:
+                into = total[slot.start : slot.stop].view(slot.shape)
+                bookings[slot.name].add_weighted(factors[slot.group], into)
+        return nonfinite
+
+    def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> list[Tensor]:
+        """The norm of every example, group by group."""
+        order = 2 if self._norm == "l2" else 1
+        parts: list[list[Tensor]] = [[] for _ in self._groups]
+        for slot in self._slots:
+            if slot.name in bookings:
+                parts[slot.group].append(bookings[slot.name].norms)
+        return [
+            torch.linalg.vector_norm(torch.stack(part), order, dim=0) if part else like.new_zeros(batch)
+            for part in parts
+        ]
+
+    def _book(self, inputs: Tensor, targets: Tensor, *, whole_rows: bool = False) -> dict[str, Booking]:
+        plan = self._plan(inputs, targets)
+        if not plan.obstacles:
+            try:
+                return record(self._model, plan.layers, self._requests[whole_rows], self._loss, inputs, targets)
+            except Unbookable as unbookable:
+                obstacle = Obstacle(
+                    kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used unevenly"
+                )
+                self._warn(obstacle)
+        request = Request(wanted=frozenset(self.trainable), norm=self._norm)
+        return book_by_vmap(self._model, self.trainable, request, self._loss, inputs, targets)
+
+    def _plan(self, inputs: Tensor, targets: Tensor) -> Plan:
+        key = (inputs.shape[1:], inputs.dtype, inputs.device, self._model.training)
+        if key not in self._plans:
+            self._plans[key] = make_plan(self._model, self.trainable, self._loss, inputs, targets)
+            for obstacle in self._plans[key].obstacles:
+                self._warn(obstacle)
+        return self._plans[key]
+
+    def _warn(self, obstacle: Obstacle) -> None:
+        if obstacle.kind not in self._warned:
+            self._warned.add(obstacle.kind)
+            warnings.warn(
+                f"Per-example gradients fall back to vmap, which is slower and as correct: {obstacle.sentence}.",
+                SlowGradientsWarning,
+                stacklevel=5,
+            )
+
+    def _microbatches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        if len(inputs) != len(targets):
+            raise SordinoError(
+                f"Inputs and targets must hold the same number of examples, not {len(inputs)} and {len(targets)}."
+            )
+        refuse_batch_statistics(self._batch_dependent)
+        if not len(inputs):
+            return
+        if inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        size = self._microbatch_size(inputs, targets)
+        yield from zip(inputs.split(size), targets.split(size), strict=True)
+
+    def _microbatch_size(self, inputs: Tensor, targets: Tensor) -> int:
+        plan, limit = self._plan(inputs, targets), self._memory_bytes
+        if plan.obstacles and limit is None:
+            limit = FALLBACK_MEMORY_BYTES
+        size = min(self._microbatch or len(inputs), len(inputs))
+        if limit is None:
+            return size
+        example_bytes = bytes_per_example(
+            activations=plan.activations_per_example,
+            parameters=self.size,
+            element_bytes=self._first_parameter().element_size(),
+            booked=not plan.obstacles,
+        )
+        return min(size, microbatch_size(batch=len(inputs), memory_bytes=limit, example_bytes=example_bytes))
+
+    def _clip_norms(self, clip_norm: float | Mapping[str, float]) -> list[float]:
+        by_group = clip_norm if isinstance(clip_norm, Mapping) else dict.fromkeys(self._groups, clip_norm)
+        if set(by_group) != set(self._groups):
+            raise SordinoError(
+                f"A clip norm is needed for each of the groups {', '.join(self._groups)}; got {', '.join(by_group)}."
+            )
+        for group, bound in by_group.items():
+            if not 0 < bound < float("inf"):
+                raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
+        return [float(by_group[group]) for group in self._groups]
+
+    def _first_parameter(self) -> nn.Parameter:
+        return self._model.get_parameter(self.trainable[0])
+
+
+def _trainable_names(
+    model: nn.Module, trainable: Sequence[str] | None, groups: Mapping[str, Sequence[str]] | None
+) -> set[str]:
+    known = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    grouped = [name for names in (groups or {}).values() for name in names]
+    chosen = trainable if trainable is not None else grouped if groups else [name for name, on in known.items() if on]
+    for name in (*chosen, *grouped):
+        if name not in known:
+            raise SordinoError(unknown("parameter", name, known))
+    if not chosen:
+        raise SordinoError("At least one parameter must be trainable and none is; name some in trainable.")
+    if groups is not None and (set(grouped) != set(chosen) or len(grouped) != len(set(grouped))):
+        raise SordinoError("Groups must hold every trainable parameter exactly once; correct the groups' lists.")
+    return set(chosen)
+
+
+def _lay_out(model: nn.Module, names: set[str], groups: Mapping[str, Sequence[str]] | None) -> tuple[_Slot, ...]:
+    group_of = {name: index for index, members in enumerate((groups or {}).values()) for name in members}
+    slots, start = [], 0
+    for name, parameter in model.named_parameters():
+        if name in names:
+            stop = start + parameter.numel()
+            slots.append(_Slot(name=name, shape=parameter.shape, start=start, stop=stop, group=group_of.get(name, 0)))
+            start = stop
+    return tuple(slots)
+
+
+def _layer_requests(trainable: Sequence[str], norm: Norm, whole_rows: bool) -> dict[str, Request]:
+    wanted: dict[str, set[str]] = {}
+    for name in trainable:
+        layer, _, parameter = name.rpartition(".")
+        wanted.setdefault(layer, set()).add(parameter)
+    return {
+        layer: Request(wanted=frozenset(parameters), norm=norm, whole_rows=whole_rows)
+        for layer, parameters in wanted.items()
+    }

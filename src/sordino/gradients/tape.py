@@ -1,0 +1,126 @@
+"""One forward and one backward pass that book every trainable layer as its output gradient arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+
+from sordino.core import SordinoError
+from sordino.gradients.layers import Booking, Capture, Request, rule_for
+
+PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Unbookable(Exception):
+    """This pass met a use of a layer that per-layer rules do not cover."""
+
+
+class _Tap(torch.autograd.Function):
+    """Starts the graph at the first trainable layer's output, so that nothing before it is differentiated."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, output: Tensor, anchor: Tensor, arrive: Callable[[Tensor], None]) -> Tensor:
+        ctx.arrive = arrive  # type: ignore[attr-defined]
+        ctx.mark_dirty(output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, None]:
+        ctx.arrive(grads[0])
+        return None, None, None
+
+
+class Tape:
+    """The bookings of one batch, by parameter name."""
+
+    def __init__(self, requests: Mapping[str, Request], batch: int) -> None:
+        self.bookings: dict[str, Booking] = {}
+        self._requests = requests
+        self._batch = batch
+        self._called: set[str] = set()
+
+    def capture(
+        self, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
+    ) -> Tensor | None:
+        inputs = (args[0] if args else kwargs["input"]).detach()
+        if name in self._called or inputs.shape[0] != self._batch:
+            raise Unbookable(name)
+        self._called.add(name)
+        capture = Capture(layer, inputs, inputs._version, _group_statistics(layer, output))
+        arrive = partial(self._arrive, name, capture)
+        if not output.requires_grad:
+            anchor = output.new_empty(0, dtype=output.dtype).requires_grad_()
+            return _Tap.apply(output, anchor, arrive)  # type: ignore[no-any-return, no-untyped-call]
+        output.register_hook(arrive)
+        return None
+
+    def _arrive(self, name: str, capture: Capture, grads: Tensor) -> None:
+        if capture.inputs._version != capture.version:
+            raise SordinoError(
+                f"The input of layer {name!r} was changed in place after the layer read it; "
+                "use the out-of-place form of that operation."
+            )
+        rule = rule_for(capture.layer)
+        assert rule is not None
+        for parameter, booking in rule(capture, grads, self._requests[name]).items():
+            self.bookings[f"{name}.{parameter}" if name else parameter] = booking
+
+
+def record(
+    model: nn.Module,
+    layers: Mapping[str, nn.Module],
+    requests: Mapping[str, Request],
+    loss: PerExampleLoss,
+    inputs: Tensor,
+    targets: Tensor,
+) -> dict[str, Booking]:
+    """Book one batch; a parameter that the loss does not reach has no booking."""
+    tape = Tape(requests, len(inputs))
+    hooks = [
+        layer.register_forward_hook(partial(tape.capture, name), prepend=True, with_kwargs=True)
+        for name, layer in layers.items()
+    ]
+    try:
+        with frozen(model), torch.enable_grad():
+            losses = per_example_losses(loss, model(inputs.detach()), targets)
+            if losses.requires_grad:
+                torch.autograd.backward(losses, torch.ones_like(losses))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return tape.bookings
+
+
+def per_example_losses(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> Tensor:
+    losses = loss(outputs, targets)
+    if losses.shape != targets.shape[:1]:
+        raise SordinoError(
+            f"The loss must return one value per example, shape {tuple(targets.shape[:1])}, "
+            f"and returned shape {tuple(losses.shape)}; use reduction='none' and sum over all but the first dimension."
+        )
+    return losses
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No parameter asks for its gradient inside, so that autograd computes none of the plain weight gradients."""
+    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in asking:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in asking:
+            parameter.requires_grad_(True)
+
+
+def _group_statistics(layer: nn.Module, output: Tensor) -> tuple[Tensor, Tensor] | None:
+    if not isinstance(layer, nn.GroupNorm) or output.grad_fn is None:
+        return None
+    return getattr(output.grad_fn, "_saved_result1", None), getattr(output.grad_fn, "_saved_result2", None)  # type: ignore[return-value]

@@ -1,0 +1,36 @@
+"""DP-FedAvg: clipped client updates, noise at the server, in shares, or on every upload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sordino.core import Released, Unit
+from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.method import METHODS, Federation, State
+from sordino.privacy.pricing import Uses
+
+
+@METHODS.register("dp-fedavg")
+@dataclass(frozen=True, kw_only=True)
+class DpFedAvg(LocalSgd):
+    """Client-level DP: average of clipped, noised client updates (E local epochs, or FedSGD with full_batch).
+
+    Formal guarantee: the model depends on the uploads through their noisy sum alone, over a fixed denominator.
+    """
+
+    server_learning_rate: float = 1.0
+
+    unit: ClassVar[Unit] = "client"
+    uses: ClassVar[Uses] = "sum"
+    protected: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+
+    @property
+    def job(self) -> LocalSgd:
+        return self
+
+    def round(self, number: int, state: State, federation: Federation) -> State:
+        total = federation.collect_sum(number, Released.public(state["model"]), self.job)
+        step = self.server_learning_rate / federation.expected_cohort
+        return {**state, "model": state["model"] + step * total.value}

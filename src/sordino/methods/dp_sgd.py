@@ -1,0 +1,95 @@
+"""DP-SGD: every step clips each example's gradient and adds noise; in one place, or inside each client with averaging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from sordino.core import Private, Released, SordinoError, Unit
+from sordino.data.examples import Examples
+from sordino.gradients import ClippedGradients
+from sordino.methods.method import METHODS, ClientContext, Federation, State
+from sordino.privacy.clipping import Clip, bound_clipped
+from sordino.privacy.pricing import Uses
+from sordino.privacy.samplers import poisson_batch
+from sordino.privacy.streams import stream_id
+
+if TYPE_CHECKING:
+    from sordino.privacy.door import Permit
+    from sordino.privacy.noise import NoiseSource
+
+
+@METHODS.register("dp-sgd")
+@dataclass(frozen=True, kw_only=True)
+class DpSgd:
+    """Example-level DP: noisy steps on Poisson batches, in one place or inside each client with averaging.
+
+    Formal guarantee: each step releases a sum over a fresh Poisson batch of one owner's rows, each row's gradient clipped,
+    divided by the expected batch. Momentum and averaging are post-processing.
+    """
+
+    where: Literal["one-place", "clients"] = "clients"
+    local_steps: int = 1
+    batch_size: int = 256
+    learning_rate: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    physical_batch: int | None = None
+
+    unit: ClassVar[Unit] = "example"
+    uses: ClassVar[Uses] = "each"
+    protected: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if min(self.local_steps, self.batch_size) < 1 or self.learning_rate <= 0 or not 0 <= self.momentum < 1:
+            raise SordinoError(
+                "DP-SGD needs at least one local step, a batch of at least one, a positive learning rate and a momentum in [0, 1), but "
+                f"local_steps={self.local_steps}, batch_size={self.batch_size}, learning_rate={self.learning_rate}, momentum={self.momentum} came."
+            )
+
+    @property
+    def pooled(self) -> bool:
+        return self.where == "one-place"
+
+    @property
+    def job(self) -> DpSgd:
+        return self
+
+    def rate(self, examples: int) -> float:
+        return min(1.0, self.batch_size / examples)
+
+    def round(self, number: int, state: State, federation: Federation) -> State:
+        """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
+        uploads = federation.collect_models(number, Released.public(state["model"]), self)
+        everyone = sum(federation.sizes)
+        expected_share = federation.expected_cohort / len(federation.sizes)
+        model = state["model"].clone()
+        for upload in uploads:
+            weight = federation.sizes[upload.client] / everyone / expected_share
+            model += weight * (upload.value.value - state["model"])
+        return {**state, "model": model}
+
+    def run(
+        self, start: Released[Tensor], data: Private[Examples], context: ClientContext, *, clip: Clip, permit: Permit, source: NoiseSource
+    ) -> Released[Tensor]:
+        clipped = ClippedGradients(context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch)
+        examples = context.size
+        rate = self.rate(examples)
+        model = start.value.clone()
+        velocity = torch.zeros_like(model)
+        for step in range(self.local_steps):
+            context.space.write(context.net, model)
+            rows = torch.from_numpy(poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step)))
+            total = data.map(lambda own, rows=rows: _gradient_sum(clipped, own.take(rows), clip, context.device))
+            noisy = permit.release(bound_clipped(total, clip, units=len(rows))).value
+            gradient = noisy / (rate * examples) + self.weight_decay * model
+            velocity = self.momentum * velocity + gradient
+            model = model - self.learning_rate * velocity
+        return start.map(lambda _: model)
+
+
+def _gradient_sum(clipped: ClippedGradients, batch: Examples, clip: Clip, device: torch.device) -> Tensor:
+    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound).total

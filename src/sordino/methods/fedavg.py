@@ -1,0 +1,37 @@
+"""Federated averaging without privacy: the upper limit that private methods are measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from sordino.core import Released, Unit
+from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.method import METHODS, Federation, State
+from sordino.privacy.pricing import Uses
+
+
+@METHODS.register("fedavg")
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(LocalSgd):
+    """FedAvg without privacy; its ε is infinite in every view."""
+
+    unit: ClassVar[Unit] = "client"
+    uses: ClassVar[Uses] = "each"
+    protected: ClassVar[bool] = False
+    pooled: ClassVar[bool] = False
+
+    @property
+    def job(self) -> LocalSgd:
+        return self
+
+    def round(self, number: int, state: State, federation: Federation) -> State:
+        uploads = federation.collect_each(number, Released.public(state["model"]), self.job)
+        if not uploads:
+            return state
+        weights = torch.tensor([federation.sizes[upload.client] for upload in uploads], dtype=torch.float64)
+        updates = torch.stack([upload.value.value for upload in uploads])
+        mean = (weights / weights.sum()).to(updates) @ updates
+        return {**state, "model": state["model"] + mean}

@@ -1,0 +1,112 @@
+"""What a method is: client work, and a server step over released values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from sordino.core import Private, Registry, Released, Unit
+from sordino.data.examples import Examples
+from sordino.models import FlatSpace, Net
+from sordino.privacy.clipping import Clip
+from sordino.privacy.pricing import Uses
+from sordino.privacy.streams import stream_id
+
+if TYPE_CHECKING:
+    from sordino.privacy.door import Permit
+    from sordino.privacy.noise import NoiseSource
+
+State = dict[str, Tensor]
+"""What the server keeps between rounds. It is made of released values, so it may be stored and shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientContext:
+    """What client work may know besides its data: where, when, and its own stream of randomness."""
+
+    net: Net
+    space: FlatSpace
+    client: int
+    round: int
+    size: int
+    """How many rows the client holds, declared public."""
+    seed: int
+    device: torch.device
+
+    def generator(self, purpose: str) -> torch.Generator:
+        generator = torch.Generator()
+        generator.manual_seed(stream_id(self.seed, purpose, self.round, self.client))
+        return generator
+
+
+class ClientJob(Protocol):
+    """Client-level work: from the model that was sent and the client's rows to an update, still private."""
+
+    def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor: ...
+
+
+class NoisySteps(Protocol):
+    """Example-level work: every step goes through the door inside the client, so what comes back is released."""
+
+    local_steps: int
+
+    def rate(self, examples: int) -> float: ...
+
+    def run(
+        self, start: Released[Tensor], data: Private[Examples], context: ClientContext, *, clip: Clip, permit: Permit, source: NoiseSource
+    ) -> Released[Tensor]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """What the server got from one client."""
+
+    client: int
+    value: Released[Tensor]
+
+
+class Federation(Protocol):
+    """What an engine offers a method: the only ways in which anything comes back from clients."""
+
+    expected_cohort: float
+    sizes: Sequence[int]
+    """Rows per client, declared public."""
+
+    def collect_sum(self, round_number: int, start: Released[Tensor], job: ClientJob) -> Released[Tensor]:
+        """The noisy sum of clipped updates over this round's cohort."""
+        ...
+
+    def collect_each(self, round_number: int, start: Released[Tensor], job: ClientJob) -> list[Upload]:
+        """Every noisy upload by itself."""
+        ...
+
+    def collect_models(self, round_number: int, start: Released[Tensor], job: NoisySteps) -> list[Upload]:
+        """Models that clients trained with noisy steps of their own."""
+        ...
+
+
+class Method(Protocol):
+    """One way to learn from a federation. A frozen dataclass whose fields are its settings."""
+
+    unit: ClassVar[Unit]
+    uses: ClassVar[Uses]
+    protected: ClassVar[bool]
+    """Whether it claims any privacy at all."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether all rows lie in one place, with the server."""
+        ...
+
+    @property
+    def job(self) -> ClientJob | NoisySteps: ...
+
+    def round(self, number: int, state: State, federation: Federation) -> State: ...
+
+
+METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")
+

@@ -1,0 +1,149 @@
+"""Smooth K noisy copies of one parameter against each other: soft-thresholded tensor SVD along the clients.
+
+The K copies of a parameter form a tensor W of K matrices. `smooth` returns
+
+    argmin_X  ‖X‖_TNN + 1/(2τ)·‖X − W‖_F²,
+
+where the tensor nuclear norm ‖X‖_TNN is the mean over frequencies of the nuclear norms of the slices X̂_k of the
+unnormalised discrete Fourier transform of X over the clients. By Parseval ‖X − W‖_F² is the mean over frequencies of
+‖X̂_k − Ŵ_k‖_F², so the same 1/K stands before both terms and the problem falls apart into one per frequency,
+
+    min_Z  ‖Z‖_* + 1/(2τ)·‖Z − Ŵ_k‖_F²,
+
+each solved by s → max(s − τ, 0) on the singular values of Ŵ_k. Real copies have Ŵ_{K−k} = conj(Ŵ_k), the solutions too,
+so ⌊K/2⌋ + 1 slices say everything. Slice 0 is K times the mean copy: the mean of the smoothed copies is the mean copy
+with its singular values shrunk by τ/K, whatever the order of the clients; the other slices shape the single copies only.
+
+Formal guarantee: none of its own. Smoothing is post-processing of released copies, but one that uses them one by one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sordino.core import SordinoError
+
+MOST_PARAMETER_AXES = 4
+WIDE_ENOUGH_TO_SQUARE = 1.5
+DOUBLE = (torch.float64, torch.complex128)
+
+
+def threshold_at(round_number: int, *, regularisation: float, growth: float, interval: int) -> float:
+    """τ_t = ϑ^⌈t/I⌉ / (2λ) for round t = 1, 2, …; λ = inf never smooths, ϑ = 1 keeps the threshold fixed."""
+    if round_number < 1:
+        raise SordinoError(f"Rounds are counted from 1, but the threshold of round {round_number} was asked for.")
+    if not regularisation > 0:
+        raise SordinoError(f"The regularisation λ must be above 0, but it is {regularisation}; 0.01 to 100 is usual.")
+    if not 1 <= growth < math.inf:
+        raise SordinoError(f"The growth ϑ must be at least 1 and finite, but it is {growth}; 1.01 to 1.10 is usual.")
+    if interval < 1:
+        raise SordinoError(f"The smoothing interval I must be at least 1 round, but it is {interval}; 10 to 30 is usual.")
+    try:
+        threshold = growth ** -(-round_number // interval) / (2 * regularisation)
+    except OverflowError:
+        threshold = math.inf
+    if not math.isfinite(threshold):
+        raise SordinoError(
+            f"The threshold of round {round_number} is too large for a number (growth ϑ = {growth}, interval I = "
+            f"{interval}, regularisation λ = {regularisation}); lower ϑ, or raise I or λ."
+        )
+    return threshold
+
+
+@torch.no_grad()
+def smooth(stack: Tensor, threshold: float) -> Tensor:
+    """The noisy copies, K x the parameter's own shape, smoothed against each other with threshold τ.
+
+    A kernel (out, in, kh, kw) counts as the matrix out x (in·kh·kw), a bias of h numbers as 1 x h. One copy alone is
+    shrunk as a matrix; τ = 0 changes nothing; the order of the copies matters to each of them, not to their mean.
+    """
+    if not threshold >= 0:
+        raise SordinoError(f"The smoothing threshold must be 0 or more, but it is {threshold}; give a threshold ≥ 0.")
+    slices = _frequencies(stack)
+    if threshold == 0 or stack.numel() == 0:
+        return stack.clone()
+    copies = stack.shape[0]
+    real, conjugate_pairs = _self_conjugate(copies), slice(1, (copies + 1) // 2)
+    slices[real] = _shrink(slices[real].real, threshold).to(slices.dtype)
+    if copies > 2:
+        slices[conjugate_pairs] = _shrink(slices[conjugate_pairs], threshold)
+    return torch.fft.irfft(slices, n=copies, dim=0).reshape(stack.shape).to(stack.dtype)
+
+
+def shrink_average(mean: Tensor, threshold: float) -> Tensor:
+    """One parameter with its singular values soft-thresholded: with τ/K, what smoothing does to the mean of K copies."""
+    return smooth(mean.unsqueeze(0), threshold).squeeze(0)
+
+
+@torch.no_grad()
+def singular_values(stack: Tensor) -> Tensor:
+    """The singular values at frequencies 0 … ⌊K/2⌋, one row each, largest first: what the threshold is held against."""
+    slices = _frequencies(stack)
+    if slices.dtype in DOUBLE:
+        return torch.linalg.svdvals(slices)
+    wide = slices.mT if slices.shape[-2] > slices.shape[-1] else slices
+    squares = torch.linalg.eigvalsh(_gram(wide))
+    return squares.clamp(min=0).sqrt().flip(-1).to(stack.dtype)
+
+
+def _frequencies(stack: Tensor) -> Tensor:
+    """The non-negative frequencies over the clients, as (⌊K/2⌋ + 1) matrices."""
+    if not stack.is_floating_point():
+        raise SordinoError(f"Smoothing expects real floating-point parameters, but got {stack.dtype}; leave them out.")
+    parameter_shape = tuple(stack.shape[1:])
+    if len(parameter_shape) > MOST_PARAMETER_AXES:
+        raise SordinoError(
+            f"Smoothing expects parameters of at most {MOST_PARAMETER_AXES} axes, but one has shape {parameter_shape}; "
+            "leave its layer out of the smoothing."
+        )
+    if stack.dim() == 0 or stack.shape[0] == 0:
+        raise SordinoError("Smoothing expects at least one client's copy, but got none; skip the smoothing this round.")
+    if stack.numel() and not all(math.isfinite(extreme) for extreme in stack.aminmax()):
+        raise SordinoError("Smoothing expects finite copies, but some hold NaN or Inf; zero such uploads beforehand.")
+    rows = parameter_shape[0] if len(parameter_shape) > 1 else 1
+    columns = math.prod(parameter_shape[1:] if len(parameter_shape) > 1 else parameter_shape)
+    precision = torch.float64 if stack.dtype == torch.float64 else torch.float32
+    return torch.fft.rfft(stack.to(precision).reshape(stack.shape[0], rows, columns), dim=0)
+
+
+def _self_conjugate(copies: int) -> list[int]:
+    """The frequencies whose slices are real: 0, and K/2 for even K."""
+    return [0] if copies % 2 else [0, copies // 2]
+
+
+def _shrink(slices: Tensor, threshold: float) -> Tensor:
+    """s → max(s − τ, 0) on the singular values of every matrix, by the cheapest route that is accurate enough."""
+    if 1 in slices.shape[-2:]:
+        norms = torch.linalg.vector_norm(slices, dim=(-2, -1), keepdim=True)
+        return slices * _kept_share(norms, threshold)
+    if slices.shape[-2] > slices.shape[-1]:
+        return _shrink(slices.mT, threshold).mT
+    if slices.dtype in DOUBLE or slices.shape[-1] < WIDE_ENOUGH_TO_SQUARE * slices.shape[-2]:
+        left, values, right = torch.linalg.svd(slices, full_matrices=False)
+        return (left * (values - threshold).clamp(min=0).unsqueeze(-2)) @ right
+    return _shrink_by_squaring(slices, threshold)
+
+
+def _shrink_by_squaring(slices: Tensor, threshold: float) -> Tensor:
+    """U·diag(max(1 − τ/s, 0))·Uᴴ·W, with U and s² from the eigenproblem of W·Wᴴ, for single-precision W.
+
+    Squaring costs half the digits: in double precision the error stays near 1e-8 of the largest singular value, less
+    than one single-precision rounding of the input, however small the threshold; in single precision it would not.
+    """
+    squares, basis = torch.linalg.eigh(_gram(slices))
+    share = _kept_share(squares.clamp(min=0).sqrt(), threshold)
+    basis, share = basis.to(slices.dtype), share.to(slices.real.dtype)
+    return (basis * share.unsqueeze(-2)) @ basis.mH @ slices
+
+
+def _gram(slices: Tensor) -> Tensor:
+    double = slices.to(torch.complex128 if slices.is_complex() else torch.float64)
+    return double @ double.mH
+
+
+def _kept_share(values: Tensor, threshold: float) -> Tensor:
+    """max(1 − τ/s, 0) for τ > 0; an s of zero keeps nothing."""
+    return (1 - threshold / values).clamp(min=0)

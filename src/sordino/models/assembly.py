@@ -1,0 +1,42 @@
+"""From a name and settings to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from sordino.core import SordinoError, unknown
+from sordino.models.custom import build_custom
+from sordino.models.inputs import Inputs
+from sordino.models.parts import Net
+from sordino.models.registry import MODELS
+from sordino.settings import field_names, validated
+
+
+def build(
+    name: str, *, shape: tuple[int, ...], classes: int, seed: int | None = None, vocabulary: int = 0, **settings: Any
+) -> Net:
+    """The model called `name`, or the one that `your.module:function` returns; the same seed gives the same weights."""
+    inputs = Inputs(shape=shape, vocabulary=vocabulary)
+    if classes < 1:
+        raise SordinoError(f"A model needs at least one class, but {classes} came; check the data source.")
+    with _seeded(seed):
+        if ":" in name:
+            return build_custom(name, inputs, classes, settings)
+        builder = MODELS[name]
+        for stranger in settings.keys() - field_names(builder):
+            raise SordinoError(unknown(f"setting of {name!r}", stranger, field_names(builder)))
+        return validated(builder, settings, where="model").build(inputs, classes)
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

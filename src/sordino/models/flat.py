@@ -1,0 +1,56 @@
+"""The trained parameters of a model as one flat buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from sordino.core import SordinoError, unknown
+
+
+class FlatSpace:
+    """Coordinates of the parameters called `names`, by default all that need gradients, in the model's own order."""
+
+    def __init__(self, model: nn.Module, names: Sequence[str] | None = None) -> None:
+        parameters = dict(model.named_parameters())
+        for name in names or ():
+            if name not in parameters:
+                raise SordinoError(unknown("parameter", name, parameters))
+        wanted = {name for name, one in parameters.items() if one.requires_grad} if names is None else set(names)
+        self.names = [name for name in parameters if name in wanted]
+        self.shapes = [parameters[name].shape for name in self.names]
+        self.sizes = [shape.numel() for shape in self.shapes]
+        *self.offsets, self.size = accumulate(self.sizes, initial=0)
+
+    def read(self, model: nn.Module) -> Tensor:
+        """A flat copy of the model's values."""
+        parameters = self._parameters(model)
+        if not parameters:
+            return torch.empty(0)
+        return torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+
+    def write(self, model: nn.Module, flat: Tensor) -> None:
+        """Copy a flat buffer's values into the model."""
+        if flat.shape != (self.size,):
+            raise ValueError(f"expected a flat buffer of {self.size} values, got shape {tuple(flat.shape)}")
+        if not self.names:
+            return
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters(model), list(self.views(flat).values()))
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The parameters as views into a flat buffer; a buffer of K rows gives K of each."""
+        if flat.shape[-1:] != (self.size,):
+            raise ValueError(f"expected a last dimension of {self.size}, got shape {tuple(flat.shape)}")
+        stack = flat.shape[:-1]
+        return {
+            name: flat.narrow(-1, offset, size).view(*stack, *shape)
+            for name, offset, size, shape in zip(self.names, self.offsets, self.sizes, self.shapes, strict=True)
+        }
+
+    def _parameters(self, model: nn.Module) -> list[Tensor]:
+        parameters = dict(model.named_parameters())
+        return [parameters[name] for name in self.names]

@@ -1,0 +1,56 @@
+"""What a model is fed, and the sentence for a model that cannot eat it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from sordino.core import SordinoError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """The shape of one example; with a vocabulary, it is a row of that many kinds of tokens."""
+
+    shape: tuple[int, ...]
+    vocabulary: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.shape or min(self.shape) < 1 or self.vocabulary < 0:
+            raise SordinoError(
+                f"A model needs examples with at least one number each, but shape {self.shape} with a vocabulary of "
+                f"{self.vocabulary} came; check the data source."
+            )
+
+    def __str__(self) -> str:
+        size = "x".join(str(length) for length in self.shape)
+        return f"text of {size} tokens" if self.vocabulary else f"examples of shape {size}"
+
+    def images(self, model: str, *, least: int) -> tuple[int, int, int]:
+        """Channels, height and width of images with at least `least` pixels on each side."""
+        if self.vocabulary or len(self.shape) != 3:
+            instead = "lstm" if self.vocabulary else "mlp"
+            raise SordinoError(
+                f"Model {model!r} needs images (channels x height x width), but the data are {self}; "
+                f"choose {instead!r}."
+            )
+        channels, height, width = self.shape
+        if min(height, width) < least:
+            raise SordinoError(
+                f"Model {model!r} needs images of at least {least}x{least} pixels, but the data are {self}; "
+                "resize them or choose 'mlp'."
+            )
+        return channels, height, width
+
+    def numbers(self, model: str) -> int:
+        """How many numbers one example holds."""
+        if self.vocabulary:
+            raise SordinoError(f"Model {model!r} needs numbers, but the data are {self}; choose 'lstm'.")
+        return prod(self.shape)
+
+    def tokens(self, model: str) -> int:
+        """How many kinds of tokens there are."""
+        if not self.vocabulary or len(self.shape) != 1:
+            instead = "cnn" if len(self.shape) == 3 else "mlp"
+            raise SordinoError(f"Model {model!r} needs text, but the data are {self}; choose {instead!r}.")
+        return self.vocabulary

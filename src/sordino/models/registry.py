@@ -1,0 +1,25 @@
+"""What a model builder is, and where builders are found."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sordino.core import Registry, SordinoError
+from sordino.models.inputs import Inputs
+from sordino.models.parts import Net
+
+
+class Builder(Protocol):
+    """Settings of one kind of model; `build` makes a fresh model for the inputs at hand, or says why it cannot."""
+
+    def build(self, inputs: Inputs, classes: int) -> Net: ...
+
+
+MODELS: Registry[type[Builder]] = Registry("model", "sordino.models")
+
+
+def require_at_least(least: int, **settings: int) -> None:
+    """Refuse the first setting that is too small."""
+    for name, value in settings.items():
+        if value < least:
+            raise SordinoError(f"[model] {name} must be at least {least}, but {value} came; choose a larger one.")

@@ -1,0 +1,1 @@
+"""Bound, charge, noise: everything that lets a value leave its owner."""

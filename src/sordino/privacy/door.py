@@ -1,0 +1,67 @@
+"""The door: the one place where a bounded value is charged, noised and released, in that order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from sordino.core import Bounded, Released, SordinoError, mint, unwrap
+from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.mechanisms import MECHANISMS, Mechanism
+from sordino.privacy.streams import stream_id
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sordino.privacy.noise import NoiseSource
+
+
+class Permit:
+    """Leave to release what one ledger line paid for, and not once more.
+
+    Formal guarantee: noise has scale `noise_multiplier · clip_bound` of the charged line, whatever is inside; a value
+    bounded otherwise than the line says is refused, and so is one release too many.
+    """
+
+    def __init__(self, line: Line, number: int, source: NoiseSource) -> None:
+        self._line = line
+        self._number = number
+        self._source = source
+        self._mechanism: Mechanism = MECHANISMS[line.mechanism]()
+        self._drawn = 0
+
+    def release(self, value: Bounded) -> Released[Tensor]:
+        line = self._line
+        if value.norm != line.norm or value.bound > line.clip_bound:
+            raise SordinoError(
+                f"The ledger charged for an {line.norm} bound of {line.clip_bound:g}, but a value bounded by {value.norm} {value.bound:g} came; "
+                "clip it to what was charged."
+            )
+        if self._drawn >= line.releases:
+            raise SordinoError(f"Round {line.round} was charged for {line.releases} releases and asked for one more; charge the ledger first.")
+        self._drawn += 1
+        total: Tensor = unwrap(value)
+        return mint(total + self._noise(total, 1.0, "release"))
+
+    def fill_seats(self, missing: int, like: Tensor) -> Released[Tensor]:
+        """Noise in place of the shares of seats that stayed empty, so that the total is always the same."""
+        return mint(self._noise(like, float(missing) ** 0.5, "fill") if missing > 0 else torch.zeros_like(like))
+
+    def _noise(self, like: Tensor, shares: float, purpose: str) -> Tensor:
+        if self._line.noise_multiplier == 0:
+            return torch.zeros_like(like)
+        scale = self._line.noise_multiplier * self._line.clip_bound * shares
+        stream = stream_id("noise", self._number, purpose, self._drawn)
+        return self._mechanism.draw(self._source, like, scale=scale, stream=stream)
+
+
+class Door:
+    """Charges the ledger, then grants the permit."""
+
+    def __init__(self, ledger: Ledger, source: NoiseSource) -> None:
+        self.ledger = ledger
+        self.source = source
+
+    def open(self, line: Line) -> Permit:
+        return Permit(line, self.ledger.charge(line), self.source)

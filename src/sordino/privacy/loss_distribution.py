@@ -1,0 +1,240 @@
+"""Privacy-loss distributions on a grid: built pessimistically, composed in one Fourier transform.
+
+A mechanism is known here by its hockey-stick divergence δ(ε) between the two output laws of neighbouring inputs.
+Joining the points (e^ε, δ(ε)) at grid losses by straight lines ("connect the dots", arXiv:2207.04380) gives a discrete
+loss distribution that dominates the true one, so every ε computed from it is an upper bound, on any grid. The numbers
+are those of dp-accounting's PLD; computing with whole arrays makes them ten times cheaper, cheap enough to price
+every round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TAIL_STANDARD_DEVIATIONS = 10.0
+"""Gaussian noise beyond this has mass 8e-24 and is counted as an infinite loss."""
+
+ROUNDING_PER_TRANSFORM, ROUNDING_PER_STEP = 1e-14, 3e-17
+"""Allowance in δ for floating-point rounding, several times what 100,000 composed Gaussians show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence:
+    """δ(ε) of one ordered pair of output laws, and the range of losses worth a grid."""
+
+    delta: Callable[[Floats], Floats]
+    lowest: float
+    highest: float
+
+
+def gaussian(noise_multiplier: float) -> Divergence:
+    """N(1, z²) against N(0, z²); the two directions are alike."""
+    z = noise_multiplier
+    reach = 0.5 / z**2 + TAIL_STANDARD_DEVIATIONS / z
+
+    def delta(epsilon: Floats) -> Floats:
+        from scipy.special import log_ndtr, ndtr
+
+        found: Floats = ndtr(0.5 / z - z * epsilon) - np.exp(epsilon + log_ndtr(-0.5 / z - z * epsilon))
+        return found
+
+    return Divergence(delta=delta, lowest=-reach, highest=reach)
+
+
+def laplace(noise_multiplier: float) -> Divergence:
+    """Laplace noise of scale z around 1 against around 0; the two directions are alike."""
+    pure = 1 / noise_multiplier
+
+    def delta(epsilon: Floats) -> Floats:
+        return np.where(
+            epsilon < -pure, -np.expm1(np.minimum(epsilon, 0)), -np.expm1(np.minimum(epsilon - pure, 0) / 2)
+        )
+
+    return Divergence(delta=delta, lowest=-pure, highest=pure)
+
+
+def poisson(base: Divergence, rate: float) -> tuple[Divergence, Divergence]:
+    """A symmetric pair (P₁, P₀) seen through a coin: (1−q)P₀ + qP₁ against P₀, and the other way round.
+
+    Where e^ε > 1−q, put e^L = 1 + (e^ε−1)/q: the mixture exceeds e^ε times P₀ exactly where P₁ exceeds e^L times P₀,
+    by q times as much, so δ(ε) = q·δ_base(L); below that, δ(ε) = 1−e^ε. The other direction follows in the same way:
+    q·e^(ε+M)·δ_base(−M) with e^M = 1 + (e^−ε−1)/q.
+    """
+
+    def present(epsilon: Floats) -> Floats:
+        amplified = epsilon > math.log1p(-rate)
+        shifted = _log_mixture(epsilon[amplified], 1 / rate)
+        delta = -np.expm1(np.minimum(epsilon, 0))
+        delta[amplified] = rate * base.delta(shifted)
+        return delta
+
+    def absent(epsilon: Floats) -> Floats:
+        possible = epsilon < -math.log1p(-rate)
+        shifted = _log_mixture(-epsilon[possible], 1 / rate)
+        delta = np.zeros_like(epsilon)
+        delta[possible] = rate * np.exp(epsilon[possible] + shifted) * base.delta(-shifted)
+        return delta
+
+    lowest, highest = (float(end) for end in _log_mixture(np.array([base.lowest, base.highest]), rate))
+    return (
+        Divergence(delta=present, lowest=lowest, highest=highest),
+        Divergence(delta=absent, lowest=-highest, highest=-lowest),
+    )
+
+
+def replaced_gaussian(noise_multiplier: float, rate: float) -> Divergence:
+    """(1−q)N(0, z²) + qN(1, z²) against (1−q)N(0, z²) + qN(−1, z²): one sampled unit replaced by its opposite.
+
+    The loss increases with x, and equals ε at x = z²(ε/2 + asinh(a·sinh(ε/2))) with a = e^(1/2z²)(1−q)/q.
+    """
+    z = noise_multiplier
+    log_a = 0.5 / z**2 + math.log1p(-rate) - math.log(rate)
+    tail = 0.5 / z**2 + TAIL_STANDARD_DEVIATIONS / z
+    gain, loss = (float(end) for end in _log_mixture(np.array([tail, tail + 1 / z**2]), rate))
+    reach = gain + min(loss, -math.log1p(-rate))
+
+    def delta(epsilon: Floats) -> Floats:
+        from scipy.special import log_ndtr
+
+        half = np.maximum(np.abs(epsilon) / 2, 1e-300)
+        log_sinh = half + np.log(-np.expm1(-2 * half)) - math.log(2)
+        asinh = np.logaddexp(0.5 * np.logaddexp(0, 2 * (log_a + log_sinh)), log_a + log_sinh)
+        threshold = z**2 * np.sign(epsilon) * (half + asinh)
+        absent = math.log1p(-rate) + log_ndtr(-threshold / z)
+        upper = np.logaddexp(absent, math.log(rate) + log_ndtr((1 - threshold) / z))
+        lower = np.logaddexp(absent, math.log(rate) + log_ndtr((-1 - threshold) / z))
+        found: Floats = np.exp(upper) - np.exp(epsilon + lower)
+        return found
+
+    return Divergence(delta=delta, lowest=-reach, highest=reach)
+
+
+def _log_mixture(loss: Floats, weight: float) -> Floats:
+    """log(1 + weight·(e^loss − 1)), without overflow."""
+    small = np.log1p(np.maximum(weight * np.expm1(np.minimum(loss, 600)), -1 + 1e-16))
+    return np.where(loss > 600, math.log(weight) + loss, small)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """Mass on the losses `interval`·(start, start+1, …), and on an infinite loss."""
+
+    interval: float
+    start: int
+    mass: Floats
+    infinite: float
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε ≥ 0 with δ(ε) ≤ delta."""
+        if self.infinite > delta:
+            return math.inf
+        below, above = -1, max(0, self.start + len(self.mass) - 1)
+        while above - below > 1:
+            middle = (below + above) // 2
+            held, scaled = self._beyond(middle)
+            below, above = (middle, above) if held - scaled > delta else (below, middle)
+        if below < 0:
+            return 0.0
+        held, scaled = self._beyond(below)
+        return below * self.interval + math.log((held - delta) / scaled)
+
+    def _beyond(self, index: int) -> tuple[float, float]:
+        """P(loss > ε), and E[e^(ε−loss); loss > ε], at the grid loss ε of this index."""
+        mass = self.mass[max(0, index + 1 - self.start) :]
+        first = max(self.start, index + 1) - index
+        weights = np.exp(-self.interval * np.arange(first, first + len(mass)))
+        return self.infinite + float(mass.sum()), float((mass * weights).sum())
+
+    def announced(self, rate: float) -> Losses:
+        """The same release made with probability `rate`, with everybody told whether it was made."""
+        low, high = min(self.start, 0), max(self.start + len(self.mass) - 1, 0)
+        mass = np.zeros(high - low + 1)
+        mass[self.start - low : self.start - low + len(self.mass)] = rate * self.mass
+        mass[-low] += 1 - rate
+        return Losses(interval=self.interval, start=low, mass=mass, infinite=rate * self.infinite)
+
+
+def on_grid(divergence: Divergence, interval: float) -> Losses:
+    """The dominating distribution on the grid: the masses whose δ joins the dots of `divergence`."""
+    low, high = math.floor(divergence.lowest / interval), math.ceil(divergence.highest / interval)
+    delta = divergence.delta(interval * np.arange(low, high + 1, dtype=np.float64))
+    delta = np.minimum.accumulate(np.clip(delta, 0, 1))
+    falls = -np.diff(delta)
+    up, down = falls / -math.expm1(-interval), falls / math.expm1(interval)
+    mass = np.concatenate(([1 - delta[0]], up)) - np.concatenate((down, [0.0]))
+    return Losses(interval=interval, start=low, mass=np.maximum(mass, 0), infinite=float(delta[-1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The composed losses that are kept; at most `tail` of the mass lies outside."""
+
+    low: int
+    high: int
+    tail: float
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+
+def window(parts: Sequence[tuple[Losses, int]], tail: float) -> Window:
+    """Chernoff bounds on the composed loss, both sides together at most `tail`."""
+    low = float(sum(count * part.start for part, count in parts))
+    high = float(sum(count * (part.start + len(part.mass) - 1) for part, count in parts))
+    centred = []
+    centre, variance = 0.0, 0.0
+    for part, count in parts:
+        places = np.arange(len(part.mass), dtype=np.float64)
+        mean = float((part.mass * places).sum())
+        places -= mean
+        centre += count * (part.start + mean)
+        variance += count * float((part.mass * places**2).sum())
+        centred.append((part.mass, places, count))
+    needed = math.log(2 / tail)
+    for tilt in np.geomspace(0.5, 16, 9) / math.sqrt(max(variance, 1e-12)):
+        down = sum(count * _log_moment(mass, places, -tilt) for mass, places, count in centred)
+        up = sum(count * _log_moment(mass, places, tilt) for mass, places, count in centred)
+        low = max(low, centre - (down + needed) / tilt)
+        high = min(high, centre + (up + needed) / tilt)
+    return Window(low=math.floor(low), high=math.ceil(high), tail=tail)
+
+
+def _log_moment(mass: Floats, places: Floats, tilt: float) -> float:
+    """log E[e^(tilt·place)]; infinite where it cannot be computed, which makes for no bound."""
+    if max(tilt * places[0], tilt * places[-1]) > 700:
+        return math.inf
+    moment = float((mass * np.exp(tilt * places)).sum())
+    return math.log(moment) if moment > 0 else -math.inf
+
+
+def compose(parts: Sequence[tuple[Losses, int]], kept: Window) -> Losses:
+    """The loss of all the parts together, each as often as its count says.
+
+    Formal guarantee: what falls outside the window and an allowance for rounding are counted as infinite losses, and
+    masses that come out below zero are cut: each moves mass upwards only.
+    """
+    from scipy.fft import irfft, next_fast_len, rfft
+
+    size = next_fast_len(max(kept.size, *(len(part.mass) for part, _ in parts)), real=True)
+    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    offset, finite = 0, 0.0
+    for part, count in parts:
+        spectrum *= rfft(part.mass, size) ** count
+        offset += count * part.start
+        finite += count * math.log1p(-part.infinite) if part.infinite < 1 else -math.inf
+    rounding = ROUNDING_PER_TRANSFORM + ROUNDING_PER_STEP * sum(count for _, count in parts)
+    mass = np.roll(irfft(spectrum, size), -((kept.low - offset) % size))[: kept.size]
+    return Losses(
+        interval=parts[0][0].interval,
+        start=kept.low,
+        mass=np.maximum(mass, 0),
+        infinite=-math.expm1(finite) + kept.tail + rounding,
+    )

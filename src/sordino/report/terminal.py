@@ -1,0 +1,134 @@
+"""What the terminal shows: a progress bar while a run works, tables when it is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from sordino.engine.simulate import Moment, Watcher
+
+VIEWS = ("public", "server", "client")
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@contextmanager
+def watching(*, quiet: bool) -> Iterator[Watcher]:
+    """A progress bar with round, accuracy, ε so far and the time that is left."""
+    if quiet:
+        yield lambda moment: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        state: dict[str, Any] = {}
+
+        def watch(moment: Moment) -> None:
+            again = moment.done <= state.get("done", 0)
+            if moment.stage != state.get("stage") or again:
+                state.update(stage=moment.stage, facts="", task=progress.add_task(moment.stage, total=moment.total, facts=""))
+            state["done"] = moment.done
+            if moment.accuracy is not None and moment.epsilon is not None:
+                state["facts"] = f"accuracy {moment.accuracy:.1%} at ε {epsilon_text(moment.epsilon)}"
+            progress.update(state["task"], completed=moment.done, total=moment.total, facts=state["facts"])
+
+        yield watch
+
+
+def epsilon_text(value: float | str) -> str:
+    number = float(value)
+    return "∞" if math.isinf(number) else f"{number:.3g}" if number >= 100 else f"{number:.3f}"
+
+
+def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per run, with ε in each view: of the worst client, at the run's δ."""
+    first = summaries[0]
+    delta = first["epsilon"]["public"]["delta"]
+    notes = sorted({note for summary in summaries if (note := summary["simulation_note"])})
+    table = Table(title="Accuracy and ε by view", caption="\n".join([f"worst client, δ = {delta:g}, neighbours: {first['neighbours']}", *notes]))
+    for column in ("run", "method", "unit", "accuracy"):
+        table.add_column(column, justify="right" if column == "accuracy" else "left")
+    for view in VIEWS:
+        table.add_column(f"ε {view}", justify="right")
+    for column in ("noise z", "rounds", "seconds", "MB up+down"):
+        table.add_column(column, justify="right")
+    for summary in summaries:
+        traffic = (summary["bytes_up"] + summary["bytes_down"]) / 1e6
+        table.add_row(
+            summary["name"],
+            summary["method"],
+            summary["unit"],
+            f"{summary['accuracy']:.2%}",
+            *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
+            f"{summary['noise_multiplier']:.3f}",
+            str(summary["rounds"]),
+            f"{summary['seconds']:.1f}",
+            f"{traffic:.1f}",
+        )
+    return table
+
+
+def plan_table(plan: Mapping[str, Any]) -> Table:
+    """The plan as facts, then ε per view with the reason."""
+    table = Table(title=f"Plan of {plan['name']}: {plan['method']}, {plan['unit']} level, {plan['neighbours']}", show_header=False)
+    facts = {
+        "noise": f"{plan['mechanism']}, {plan['noise']}, multiplier {plan['noise_multiplier']:.4f} (each release {plan['noise_per_release']:.4f}), clip {plan['clip_norm']:g}",
+        "noise source": plan["noise_source"],
+        "cohort": f"{plan['expected_cohort']:g} of {plan['clients']} expected, {plan['rounds']} rounds, at most {plan['most_participations']} each",
+        "parameters": f"{plan['trained_parameters']:,} trained of {plan['parameters']:,}",
+        "traffic": f"{plan['bytes_per_client_and_round'] / 1e6:.3g} MB per client and round",
+        "memory": f"about {plan['memory_bytes'] / 1e6:,.0f} MB besides the libraries",
+        "time": f"about {plan['seconds']:.0f} s on one worker",
+    }
+    for name, value in facts.items():
+        table.add_row(name, value)
+    for view in VIEWS:
+        entry = plan["epsilon"][view]
+        others = "".join(f"; {name} {epsilon_text(value)}" for name, value in entry["also"].items())
+        table.add_row(f"ε {view}", f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}")
+    for warning in plan["warnings"]:
+        table.add_row(Text("note", style="yellow"), Text(warning))
+    return table
+
+
+def curve(metrics: Sequence[Mapping[str, Any]]) -> Text:
+    """Accuracy over rounds as a line of blocks."""
+    if not metrics:
+        return Text("no evaluations")
+    values = [row["accuracy"] for row in metrics]
+    low, high = min(values), max(values)
+    blocks = "".join(BARS[round((value - low) / (high - low or 1) * (len(BARS) - 1))] for value in values)
+    return Text(f"accuracy over rounds  {low:.1%} {blocks} {high:.1%}")
+
+
+def axes_table(catalogue: Mapping[str, Mapping[str, str]]) -> Table:
+    table = Table(title="What can be combined")
+    for column in ("axis", "name", "what it is"):
+        table.add_column(column)
+    for axis, members in catalogue.items():
+        for index, (name, summary) in enumerate(members.items()):
+            table.add_row(axis if index == 0 else "", name, summary, end_section=index == len(members) - 1)
+    return table
+
+
+def sources_table(sources: Sequence[Mapping[str, str]]) -> Table:
+    table = Table(title="Data sets on this machine")
+    for column in ("name", "format", "path"):
+        table.add_column(column)
+    for source in sources:
+        table.add_row(source["name"], source["format"], source["path"] or "embedded")
+    return table

@@ -1,0 +1,21 @@
+"""Train the head on a frozen body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sordino.core import SordinoError
+from sordino.models import Net
+from sordino.tuning.strategy import TUNINGS
+
+
+@TUNINGS.register("head")
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Only the head is trained; the body stays as it started."""
+
+    def trainable(self, net: Net) -> list[str]:
+        names = net.parts()["head"]
+        if not names:
+            raise SordinoError("tuning = 'head' needs a model with a trainable head, but this one has none; choose tuning = 'full'.")
+        return names

@@ -1,0 +1,32 @@
+"""Small, real experiments that tests share."""
+
+import copy
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+TINY = {
+    "name": "tiny",
+    "seed": 3,
+    "rounds": 4,
+    "data": {"source": "digits", "clients": 12, "partition": {"name": "dirichlet", "alpha": 1.0, "min_examples": 4}},
+    "model": {"name": "mlp", "hidden": [8]},
+    "method": {"name": "dp-fedavg", "epochs": 1, "batch_size": 16, "learning_rate": 0.1},
+    "privacy": {"noise_multiplier": 1.0, "delta": 1e-3, "clip_norm": 0.5, "expected_cohort": 4},
+    "engine": {"schedule": "workers", "workers": 1},
+}
+
+
+def merged(base, changes):
+    result = copy.deepcopy(base)
+    for key, value in changes.items():
+        result[key] = merged(result[key], value) if isinstance(value, dict) and isinstance(result.get(key), dict) and "name" not in value else value
+    return result
+
+
+@pytest.fixture
+def tiny():
+    """A table for a run of a second: `tiny(rounds=2, privacy={...})` changes single settings."""
+    return lambda **changes: merged(TINY, changes)

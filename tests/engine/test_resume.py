@@ -1,0 +1,147 @@
+"""Interruptions: a run that is killed and resumed ends in the same bits, with a ledger that has no gap and no double charge."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pytest
+
+import sordino
+from sordino.core import SordinoError
+from sordino.engine.record import RunRecord
+from sordino.engine.simulate import Moment, simulate
+from sordino.experiment import experiment
+from sordino.privacy.ledger import read_lines
+
+KILLS = 20
+SETTLED = ("model.safetensors", "ledger.jsonl", "metrics.jsonl")
+
+
+def table(tiny):
+    return tiny(rounds=40, engine={"evaluate_every": 1})
+
+
+def _child(settings, folder):
+    simulate(experiment(settings), folder, resume=True)
+
+
+@pytest.fixture(scope="module")
+def servers():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sordino.engine.simulate", "dp_accounting", "scipy.fft", "scipy.stats", "sordino.data.embedded"])
+    return context
+
+
+def test_twenty_kills_at_random_moments_change_nothing(tiny, tmp_path, servers):
+    sordino.run(table(tiny), out=tmp_path / "unbroken")
+    folder = tmp_path / "broken"
+    moments = random.Random(0)
+    killed_in_flight = 0
+    for _ in range(KILLS):
+        child = servers.Process(target=_child, args=(table(tiny), folder))
+        child.start()
+        _wait_until_working(folder, child)
+        time.sleep(moments.uniform(0.0, 0.12))
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        killed_in_flight += not (folder / "summary.json").exists()
+        if (folder / "summary.json").exists():
+            break
+    assert killed_in_flight >= 5, "the run ended before it could be killed often enough; make it longer"
+    if not (folder / "summary.json").exists():
+        sordino.run(table(tiny), out=folder, resume=True)
+    for name in SETTLED:
+        assert (folder / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes(), name
+    assert [line.round for line in read_lines(folder / "ledger.jsonl")] == list(range(40))
+
+
+def _wait_until_working(folder, child):
+    """The child has charged at least one more line than the checkpoint it resumed from, or it is done."""
+    ledger = folder / "ledger.jsonl"
+    before = ledger.stat().st_mtime_ns if ledger.exists() else 0
+    while child.is_alive() and not (ledger.exists() and ledger.stat().st_mtime_ns > before):
+        time.sleep(0.002)
+
+
+def test_ctrl_c_keeps_completed_rounds(tiny, tmp_path):
+    def interrupt(moment: Moment) -> None:
+        if moment.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(experiment(tiny(rounds=6)), tmp_path / "run", watch=interrupt)
+    assert RunRecord(tmp_path / "run").load_checkpoint().rounds_done == 3
+    sordino.run(tiny(rounds=6), out=tmp_path / "run", resume=True)
+    sordino.run(tiny(rounds=6), out=tmp_path / "other")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (tmp_path / "other" / "model.safetensors").read_bytes()
+
+
+def test_a_checkpoint_may_be_rarer_than_rounds(tiny, tmp_path):
+    def interrupt(moment: Moment) -> None:
+        if moment.done == 5:
+            raise KeyboardInterrupt
+
+    rare = tiny(rounds=8, engine={"checkpoint_every": 3})
+    with pytest.raises(KeyboardInterrupt):
+        simulate(experiment(rare), tmp_path / "run", watch=interrupt)
+    sordino.run(rare, out=tmp_path / "run", resume=True)
+    assert [line.round for line in read_lines(tmp_path / "run" / "ledger.jsonl")] == list(range(8))
+
+
+def test_a_damaged_checkpoint_is_refused(tiny, tmp_path):
+    _stop_after(tiny, tmp_path, 2)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 0x40
+    path.write_bytes(content)
+    with pytest.raises(SordinoError, match="checksum does not match"):
+        sordino.run(tiny(), out=tmp_path / "run", resume=True)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(SordinoError, match="is damaged"):
+        sordino.run(tiny(), out=tmp_path / "run", resume=True)
+
+
+def _stop_after(tiny, tmp_path, rounds):
+    def interrupt(moment: Moment) -> None:
+        if moment.done == rounds:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(experiment(tiny()), tmp_path / "run", watch=interrupt)
+
+
+def test_a_folder_is_never_mixed_up(tiny, tmp_path):
+    _stop_after(tiny, tmp_path, 2)
+    with pytest.raises(SordinoError, match="belongs to another experiment"):
+        sordino.run(tiny(seed=4), out=tmp_path / "run", resume=True)
+    with pytest.raises(SordinoError, match="add --resume"):
+        sordino.run(tiny(), out=tmp_path / "run")
+    sordino.run(tiny(), out=tmp_path / "run", resume=True)
+    with pytest.raises(SordinoError, match="is complete"):
+        sordino.run(tiny(), out=tmp_path / "run", resume=True)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("precious")
+    with pytest.raises(SordinoError, match="holds other files"):
+        sordino.run(tiny(), out=tmp_path / "full")
+
+
+def test_a_full_disk_keeps_the_last_completed_round(tiny, tmp_path, monkeypatch):
+    _stop_after(tiny, tmp_path, 2)
+    real, calls = os.fsync, []
+
+    def refuse(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 4:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(SordinoError, match="no room left"):
+        sordino.run(tiny(), out=tmp_path / "run", resume=True)
+    monkeypatch.undo()
+    assert not list((tmp_path / "run").glob("*.tmp"))
+    sordino.run(tiny(), out=tmp_path / "run", resume=True)
+    sordino.run(tiny(), out=tmp_path / "other")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (tmp_path / "other" / "model.safetensors").read_bytes()

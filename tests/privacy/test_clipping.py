@@ -1,0 +1,54 @@
+"""Clipping bounds every unit, whatever comes in."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sordino.core import Private, SordinoError, unwrap
+from sordino.privacy.clipping import Clip, bound_each, bound_sum, clip_rows
+
+NUMBERS = st.floats(width=32, allow_nan=True, allow_infinity=True)
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5), st.floats(1e-3, 1e3), st.sampled_from(["l1", "l2"]))
+def test_no_row_leaves_longer_than_the_bound(rows, bound, norm):
+    clipped = clip_rows(torch.tensor(rows), Clip(bound=bound, norm=norm)).double()
+    assert torch.isfinite(clipped).all()
+    assert (torch.linalg.vector_norm(clipped, ord=2 if norm == "l2" else 1, dim=1) <= bound).all()
+
+
+def test_short_rows_pass_unchanged():
+    rows = torch.tensor([[0.3, 0.4]])
+    torch.testing.assert_close(clip_rows(rows, Clip(bound=1.0, norm="l2")), rows, rtol=0, atol=0)
+
+
+def test_long_rows_keep_their_direction():
+    clipped = clip_rows(torch.tensor([[3.0, 4.0]]), Clip(bound=1.0, norm="l2"))
+    torch.testing.assert_close(clipped, torch.tensor([[0.6, 0.8]]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_non_finite_contribution_becomes_zero_and_leaves_the_others_alone(bad):
+    rows = [Private(torch.tensor([1.0, bad])), Private(torch.tensor([0.5, 0.0]))]
+    total = bound_sum(rows, Clip(bound=1.0, norm="l2"), like=torch.zeros(2))
+    torch.testing.assert_close(unwrap(total), torch.tensor([0.5, 0.0]))
+
+
+def test_an_empty_cohort_gives_a_bounded_zero():
+    total = bound_sum([], Clip(bound=1.0, norm="l2"), like=torch.ones(4))
+    assert unwrap(total).tolist() == [0.0] * 4
+    assert total.units == 0
+
+
+def test_each_update_is_bounded_by_itself():
+    values = bound_each([Private(torch.tensor([10.0])), Private(torch.tensor([0.1]))], Clip(bound=1.0, norm="l1"))
+    assert [round(float(unwrap(value)), 4) for value in values] == [1.0, 0.1]
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.nan])
+def test_a_senseless_bound_is_refused(bound):
+    with pytest.raises(SordinoError, match="clip norm must be a positive number"):
+        Clip(bound=bound, norm="l2")

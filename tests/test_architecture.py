@@ -1,0 +1,74 @@
+"""The folder tree is the architecture: imports point one way, and the boundary's openings stay in the trusted base."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sordino
+
+ROOT = Path(sordino.__file__).parent
+LAYERS = [
+    {"core"},
+    {"files", "settings"},
+    {"privacy", "gradients", "experiment"},
+    {"models", "data"},
+    {"pretrain", "tuning", "methods"},
+    {"engine"},
+    {"report", "demo", "audit"},
+    {"cli", "__init__", "__main__"},
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+TRUSTED = {"core.py", "privacy/clipping.py", "privacy/door.py"}
+SIBLINGS_ALLOWED = {"files", "settings", "privacy", "gradients", "models", "data", "engine", "report", "pretrain", "tuning", "methods", "audit"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    relative = path.relative_to(ROOT)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imports(path: Path) -> list[tuple[str, str]]:
+    """Every module of ours that a file imports, with the imported name, lazy and type-only imports too."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "sordino":
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names if alias.name.split(".")[0] == "sordino"]
+    return found
+
+
+def target(module: str, name: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else (name if name in RANK else "core")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    here = room(path)
+    assert here in RANK, f"{here} has no place in the architecture; give it a layer"
+    for module, name in imports(path):
+        there = target(module, name)
+        allowed = RANK[there] < RANK[here] or (there == here and here in SIBLINGS_ALLOWED)
+        assert allowed, f"{here} must not import {module}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "methods").glob("*.py")), ids=lambda path: path.name)
+def test_methods_do_not_import_each_other(path):
+    from sordino.methods import METHODS
+
+    own = {member.build.__module__ for member in METHODS}
+    for module, _ in imports(path):
+        assert module not in own or module == f"sordino.methods.{path.stem}", f"{path.name} imports the method {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_openings_of_the_boundary_stay_in_the_trusted_base(path):
+    opened = {name for _, name in imports(path)} & {"unwrap", "seal", "mint", "_KEY"}
+    assert not opened or str(path.relative_to(ROOT)) in TRUSTED, f"{path.name} opens the boundary with {opened}"
+
+
+def test_core_stays_small():
+    assert len((ROOT / "core.py").read_text().splitlines()) < 200
