@@ -120,7 +120,7 @@ def _vmapped(model: nn.Module, inputs: Tensor, targets: Tensor) -> Step:
     names = [name for name, _ in model.named_parameters()]
 
     def step() -> None:
-        rows = list(vmap_gradients(model, names, cross_entropy_per_example, inputs, targets).values())
+        rows = list(vmap_gradients(model, names, inputs, targets, loss=cross_entropy_per_example).values())
         norms = torch.stack([torch.linalg.vector_norm(row.flatten(1), dim=1) for row in rows]).norm(dim=0)
         factors = (CLIP_NORM / norms).clamp(max=1)
         _apply(model, torch.cat([factors @ row.flatten(1) for row in rows]), len(inputs))

@@ -27,7 +27,6 @@ def _everyones_features(name: str) -> list[tuple[Tensor, Tensor]]:
 
 @functools.cache
 def _worker_model(name: str) -> nn.Module:
-    torch.set_num_threads(int(__import__("os").environ.get("FCPU","1")))
     return ROUND_JOBS[name].model()
 
 
@@ -39,8 +38,11 @@ def _local_sgd(model: nn.Module, inputs: Tensor, labels: Tensor) -> None:
         optimizer.step()
 
 
-def flower(job: RoundJob) -> None:
-    """Flower's simulation: one Ray actor per core, each with one thread."""
+def flower(job: RoundJob, cpus_per_client: int | None = None) -> None:
+    """Flower's simulation, with the CPUs per client that it gives by itself or with as many as asked for.
+
+    By itself it gives two, so on two cores clients work one after another on two threads each.
+    """
     import flwr
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
@@ -75,9 +77,8 @@ def flower(job: RoundJob) -> None:
             assert len(arrays) > 0
             reply(seconds, {"version": flwr.__version__})
 
-    run_simulation(
-        server_app, client_app, job.clients, backend_config={"client_resources": {"num_cpus": int(__import__("os").environ.get("FCPU","1")), "num_gpus": 0.0}}
-    )
+    resources = {"client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0}} if cpus_per_client else None
+    run_simulation(server_app, client_app, job.clients, backend_config=resources)
 
 
 def pfl(job: RoundJob) -> None:
@@ -144,7 +145,7 @@ def pfl(job: RoundJob) -> None:
     )
 
 
-PEERS = {"flower": flower, "pfl": pfl}
+PEERS = {"flower": flower, "flower, 1 CPU per client": functools.partial(flower, cpus_per_client=1), "pfl": pfl}
 
 
 def arguments(peer: str, job: str) -> list[str]:

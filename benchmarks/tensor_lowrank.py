@@ -55,7 +55,8 @@ def full_complex_svd(stack: Tensor, threshold: float) -> Tensor:
     matrices = stack.flatten(2)
     left, values, right = torch.linalg.svd(torch.fft.fft(matrices, dim=0), full_matrices=False)
     shrunk = (left * (values - threshold).clamp(min=0).unsqueeze(-2)) @ right
-    return torch.fft.ifft(shrunk, dim=0).real.reshape(stack.shape)
+    smoothed: Tensor = torch.fft.ifft(shrunk, dim=0).real
+    return smoothed.reshape(stack.shape)
 
 
 def _difference(stack: Tensor) -> float:

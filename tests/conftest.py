@@ -22,7 +22,11 @@ TINY = {
 def merged(base, changes):
     result = copy.deepcopy(base)
     for key, value in changes.items():
-        result[key] = merged(result[key], value) if isinstance(value, dict) and isinstance(result.get(key), dict) and "name" not in value else value
+        result[key] = (
+            merged(result[key], value)
+            if isinstance(value, dict) and isinstance(result.get(key), dict) and "name" not in value
+            else value
+        )
     return result
 
 

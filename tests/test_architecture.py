@@ -20,7 +20,20 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 TRUSTED = {"core.py", "privacy/clipping.py", "privacy/door.py"}
-SIBLINGS_ALLOWED = {"files", "settings", "privacy", "gradients", "models", "data", "engine", "report", "pretrain", "tuning", "methods", "audit"}
+SIBLINGS_ALLOWED = {
+    "files",
+    "settings",
+    "privacy",
+    "gradients",
+    "models",
+    "data",
+    "engine",
+    "report",
+    "pretrain",
+    "tuning",
+    "methods",
+    "audit",
+}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

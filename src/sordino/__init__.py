@@ -13,12 +13,16 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "plan", "run"]
 
 
-def run(experiment: str | Path | Mapping[str, Any], *overrides: str, out: str | Path | None = None, resume: bool = False) -> dict[str, Any]:
+def run(
+    experiment: str | Path | Mapping[str, Any], *overrides: str, out: str | Path | None = None, resume: bool = False
+) -> dict[str, Any]:
     """Run an experiment, given as a file or as a mapping of the same shape; returns the summary of its run record."""
     from sordino.engine.simulate import simulate
 
     checked, folder = _experiment(experiment, overrides)
-    return simulate(checked, Path(out) if out is not None else Path("runs") / checked.name, resume=resume, folder=folder)
+    return simulate(
+        checked, Path(out) if out is not None else Path("runs") / checked.name, resume=resume, folder=folder
+    )
 
 
 def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:

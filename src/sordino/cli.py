@@ -18,11 +18,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Data sets: what is known here, and how an experiment spreads them over clients.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Data sets: what is known here, and how an experiment spreads them over clients.", no_args_is_help=True
+)
 app.add_typer(data_app, name="data")
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file (TOML).")]
-Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, e.g. privacy.epsilon=2.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, e.g. privacy.epsilon=2.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -62,7 +66,9 @@ def plan(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = Fa
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
     as_json: AsJson = False,
-    picture: Annotated[Path | None, typer.Option("--picture", metavar="HTML", help="Also draw accuracy over rounds into this file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw accuracy over rounds into this file.")
+    ] = None,
 ) -> None:
     """Show a finished run."""
     from sordino.engine.record import RunRecord, read_summary
@@ -122,7 +128,12 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
     federated = federate(experiment, make_method(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
-    counts = {"clients": federated.partition.clients, "sizes": federated.sizes, "classes": source.classes, "test": len(source.test)}
+    counts = {
+        "clients": federated.partition.clients,
+        "sizes": federated.sizes,
+        "classes": source.classes,
+        "test": len(source.test),
+    }
     _show(counts, as_json, lambda: label_picture(federated.partition, labels, source.class_names))
 
 
@@ -148,5 +159,7 @@ def main() -> None:
         sys.stderr.write(json.dumps({"error": str(error)}) + "\n" if as_json else f"sordino: {error}\n")
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.stderr.write("sordino: stopped; completed rounds and the ledger are kept, so the same command with --resume goes on.\n")
+        sys.stderr.write(
+            "sordino: stopped; completed rounds and the ledger are kept, so the same command with --resume goes on.\n"
+        )
         sys.exit(130)

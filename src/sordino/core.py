@@ -72,8 +72,10 @@ class Bounded:
 
     def __add__(self, other: Bounded) -> Bounded:
         if (self.bound, self.norm) != (other.bound, other.norm):
-            raise TypeError(f"cannot add a sum bounded by {self.norm} {self.bound} to one bounded by {other.norm} {other.bound}")
-        total = unwrap(self) + unwrap(other)
+            raise TypeError(
+                f"cannot add a sum bounded by {self.norm} {self.bound} to one bounded by {other.norm} {other.bound}"
+            )
+        total: Tensor = unwrap(self) + unwrap(other)
         return Bounded(total, bound=self.bound, norm=self.norm, units=self.units + other.units, key=_KEY)
 
     def __repr__(self) -> str:

@@ -61,7 +61,10 @@ class PrivacySection(Section):
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> PrivacySection:
         if self.epsilon is not None and self.noise_multiplier is not None and self.client_epsilon is None:
-            raise SordinoError("[privacy] takes epsilon or noise_multiplier, but both came; keep the one you mean and let `sordino plan` work out the other.")
+            raise SordinoError(
+                "[privacy] takes epsilon or noise_multiplier, but both came; "
+                "keep the one you mean and let `sordino plan` work out the other."
+            )
         return self
 
 
@@ -116,7 +119,9 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SordinoError(f"An experiment file was expected at {path}, but it cannot be read ({error.strerror}); check the path.") from error
+        raise SordinoError(
+            f"An experiment file was expected at {path}, but it cannot be read ({error.strerror}); check the path."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SordinoError(f"{path} is not valid TOML: {error}.") from error
     table.setdefault("name", path.stem)
@@ -144,7 +149,7 @@ def override(table: Table, setting: str) -> None:
 
 
 def _located(error: ValidationError) -> str:
-    sections = {"data": DataSection, "privacy": PrivacySection, "engine": EngineSection}
+    sections: dict[str, type[Section]] = {"data": DataSection, "privacy": PrivacySection, "engine": EngineSection}
     location = error.errors()[0]["loc"]
     section = sections.get(str(location[0]), Experiment) if len(location) > 1 else Experiment
     return sentence(error, where="", known=list(section.model_fields))

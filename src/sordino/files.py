@@ -22,7 +22,8 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise SordinoError(
-                f"There is no room left to write {path}; everything up to the last completed round is kept, so free some space and use --resume."
+                f"There is no room left to write {path}; everything up to the last completed round is kept, "
+                "so free some space and use --resume."
             ) from error
         raise SordinoError(f"{path} cannot be written ({error.strerror}); choose another --out folder.") from error
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from sordino.core import Registry, SordinoError, unknown
 
 T = TypeVar("T")
 
+AtLeastOne = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 
-def validated(kind: Callable[..., T], table: Mapping[str, Any], *, where: str) -> T:
+
+def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     """Build `kind` (a dataclass or a pydantic model) from a table of settings."""
+    for key in table:
+        if key not in field_names(kind):
+            raise SordinoError(unknown(f"setting in [{where}]", key, field_names(kind)))
     try:
         return TypeAdapter(kind).validate_python(dict(table))
     except ValidationError as error:

@@ -30,7 +30,9 @@ def _child(settings, folder):
 @pytest.fixture(scope="module")
 def servers():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sordino.engine.simulate", "dp_accounting", "scipy.fft", "scipy.stats", "sordino.data.embedded"])
+    context.set_forkserver_preload(
+        ["sordino.engine.simulate", "dp_accounting", "scipy.fft", "scipy.stats", "sordino.data.embedded"]
+    )
     return context
 
 
@@ -75,7 +77,9 @@ def test_ctrl_c_keeps_completed_rounds(tiny, tmp_path):
     assert RunRecord(tmp_path / "run").load_checkpoint().rounds_done == 3
     sordino.run(tiny(rounds=6), out=tmp_path / "run", resume=True)
     sordino.run(tiny(rounds=6), out=tmp_path / "other")
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (tmp_path / "other" / "model.safetensors").read_bytes()
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
+        tmp_path / "other" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_a_checkpoint_may_be_rarer_than_rounds(tiny, tmp_path):
@@ -144,4 +148,6 @@ def test_a_full_disk_keeps_the_last_completed_round(tiny, tmp_path, monkeypatch)
     assert not list((tmp_path / "run").glob("*.tmp"))
     sordino.run(tiny(), out=tmp_path / "run", resume=True)
     sordino.run(tiny(), out=tmp_path / "other")
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (tmp_path / "other" / "model.safetensors").read_bytes()
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
+        tmp_path / "other" / "model.safetensors"
+    ).read_bytes()

@@ -36,7 +36,16 @@ def test_a_run_leaves_a_complete_record(tiny, tmp_path):
 @pytest.mark.parametrize("sampler", ["poisson", "fixed-size", "everyone"])
 def test_every_placement_and_sampler_keeps_its_promise(tiny, tmp_path, noise, sampler):
     view = "public" if noise == "central" else "server"
-    table = tiny(privacy={"epsilon": 20.0, "noise_multiplier": None, "view": view, "noise": noise, "sampler": sampler, "participation_cap": 2})
+    table = tiny(
+        privacy={
+            "epsilon": 20.0,
+            "noise_multiplier": None,
+            "view": view,
+            "noise": noise,
+            "sampler": sampler,
+            "participation_cap": 2,
+        }
+    )
     planned = sordino.plan(table)
     summary = sordino.run(table, out=tmp_path / "run")
     reached = summary["epsilon"][view]["epsilon"]
@@ -62,7 +71,13 @@ def test_noisy_steps_inside_clients_price_every_client_by_its_own_size(tiny, tmp
     planned = sordino.plan(table)
     summary = sordino.run(table, out=tmp_path / "run")
     each = summary["epsilon"]["server"]["per_client"]
-    assert each["0"] < each["1"] < each["2"] == summary["epsilon"]["server"]["epsilon"] == planned.epsilon["server"].epsilon
+    assert (
+        each["0"]
+        < each["1"]
+        < each["2"]
+        == summary["epsilon"]["server"]["epsilon"]
+        == planned.epsilon["server"].epsilon
+    )
     assert summary["unit"] == "example"
 
 
@@ -83,7 +98,14 @@ def test_clients_with_budgets_of_their_own_retire_when_theirs_is_spent(tiny, tmp
     budgets = [2.0 if client % 2 else 50.0 for client in range(12)]
     table = tiny(
         rounds=6,
-        privacy={"client_epsilon": budgets, "view": "server", "noise": "local", "sampler": "everyone", "noise_multiplier": 3.0, "expected_cohort": None},
+        privacy={
+            "client_epsilon": budgets,
+            "view": "server",
+            "noise": "local",
+            "sampler": "everyone",
+            "noise_multiplier": 3.0,
+            "expected_cohort": None,
+        },
     )
     summary = sordino.run(table, out=tmp_path / "run")
     each = {int(client): epsilon for client, epsilon in summary["epsilon"]["server"]["per_client"].items()}
@@ -95,7 +117,16 @@ def test_clients_with_budgets_of_their_own_retire_when_theirs_is_spent(tiny, tmp
 
 def test_each_client_draws_its_own_noise_for_its_own_budget(tiny, tmp_path):
     budgets = [5.0 + 5 * (client % 2) for client in range(12)]
-    table = tiny(privacy={"client_epsilon": budgets, "view": "server", "noise": "local", "noise_multiplier": None, "sampler": "everyone", "expected_cohort": None})
+    table = tiny(
+        privacy={
+            "client_epsilon": budgets,
+            "view": "server",
+            "noise": "local",
+            "noise_multiplier": None,
+            "sampler": "everyone",
+            "expected_cohort": None,
+        }
+    )
     summary = sordino.run(table, out=tmp_path / "run")
     each = {int(client): epsilon for client, epsilon in summary["epsilon"]["server"]["per_client"].items()}
     assert all(0.99 * budgets[client] <= each[client] <= budgets[client] for client in each)
@@ -112,7 +143,11 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_workers(tiny, tmp_
 def test_stacked_clients_agree_with_workers_to_float_tolerance(tiny, tmp_path):
     models = []
     for schedule in ("workers", "stacked"):
-        table = tiny(model={"name": "mlp", "hidden": [8], "dropout": 0.3}, method={"momentum": 0.9}, engine={"schedule": schedule})
+        table = tiny(
+            model={"name": "mlp", "hidden": [8], "dropout": 0.3},
+            method={"momentum": 0.9},
+            engine={"schedule": schedule},
+        )
         sordino.run(table, out=tmp_path / schedule)
         models.append(load_file(tmp_path / schedule / "model.safetensors"))
     for name, value in models[0].items():
@@ -137,5 +172,8 @@ def test_head_tuning_trains_on_cached_features_and_leaves_the_body_alone(tiny, t
 
 def test_budget_is_refused_before_anything_is_released(tiny, tmp_path):
     with pytest.raises(SordinoError, match="No noise can reach"):
-        sordino.run(tiny(privacy={"epsilon": 1.0, "noise_multiplier": None, "view": "server", "noise": "central"}), out=tmp_path / "run")
+        sordino.run(
+            tiny(privacy={"epsilon": 1.0, "noise_multiplier": None, "view": "server", "noise": "central"}),
+            out=tmp_path / "run",
+        )
     assert not (tmp_path / "run").exists()

@@ -7,11 +7,11 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+from gradient_reference import assert_close, clip_and_sum, rows_by_vmap
 from torch import Tensor, nn
 
 from sordino.core import SordinoError
 from sordino.gradients import ClippedGradients, SlowGradientsWarning
-from gradient_reference import assert_close, clip_and_sum, rows_by_vmap
 
 
 class Bare(nn.Module):
@@ -157,9 +157,15 @@ def test_reuse_of_what_is_not_trained_is_no_obstacle() -> None:
 
 
 def test_an_unused_layer_has_a_zero_gradient() -> None:
-    model = nn.ModuleDict({"used": nn.Linear(6, 3), "spare": nn.Linear(2, 2)}).double()
-    model.forward = lambda inputs: model["used"](inputs)  # type: ignore[method-assign]
-    inputs, targets = batch()
+    class WithSpare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.spare = nn.Linear(6, 3), nn.Linear(2, 2)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.used(inputs)  # type: ignore[no-any-return]
+
+    model, (inputs, targets) = WithSpare().double(), batch()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         total = ClippedGradients(model).sum(inputs, targets, clip_norm=0.5).total

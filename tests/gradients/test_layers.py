@@ -6,24 +6,29 @@ import warnings
 
 import pytest
 import torch
+from gradient_reference import assert_close, clip_and_sum, rows_by_vmap, square_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from sordino.gradients import ClippedGradients
 from sordino.gradients.layers import contraction
-from gradient_reference import assert_close, clip_and_sum, rows_by_vmap, square_loss
 
 QUICK = settings(max_examples=25, deadline=None)
 BATCH = 4
 
 
-def check(layer: nn.Module, inputs: Tensor, *, seed: int = 0) -> None:
-    """Both norms, the sums, and the rows agree with the reference, without any fallback."""
-    torch.manual_seed(seed)
-    layer = layer.double()
-    for parameter in layer.parameters():
+def check(layer: nn.Module, inputs: Tensor) -> None:
+    """The layer agrees with the reference, also when what follows overwrites its output."""
+    torch.manual_seed(0)
+    for parameter in layer.double().parameters():
         nn.init.normal_(parameter)
+    agree(layer, inputs)
+    agree(nn.Sequential(layer, nn.ReLU(inplace=True)), inputs)
+
+
+def agree(layer: nn.Module, inputs: Tensor) -> None:
+    """Both norms, the sums, and the rows, without any fallback."""
     targets = torch.arange(len(inputs))
     rows = rows_by_vmap(layer, inputs, targets, loss=square_loss)
     with warnings.catch_warnings():

@@ -13,7 +13,11 @@ from sordino.privacy.clipping import Clip, bound_each, bound_sum, clip_rows
 NUMBERS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 
 
-@given(st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5), st.floats(1e-3, 1e3), st.sampled_from(["l1", "l2"]))
+@given(
+    st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=5),
+    st.floats(1e-3, 1e3),
+    st.sampled_from(["l1", "l2"]),
+)
 def test_no_row_leaves_longer_than_the_bound(rows, bound, norm):
     clipped = clip_rows(torch.tensor(rows), Clip(bound=bound, norm=norm)).double()
     assert torch.isfinite(clipped).all()

@@ -67,7 +67,9 @@ def test_shares_and_filled_seats_add_up_to_the_same_total_whoever_came():
 
 def test_no_noise_is_drawn_twice():
     permit = door().open(line(releases=3, seats=4))
-    drawn = [permit.release(zero()).value.numpy() for _ in range(3)] + [permit.fill_seats(1, torch.zeros(DRAWS, dtype=torch.float64)).value.numpy()]
+    drawn = [permit.release(zero()).value.numpy() for _ in range(3)] + [
+        permit.fill_seats(1, torch.zeros(DRAWS, dtype=torch.float64)).value.numpy()
+    ]
     correlations = np.corrcoef(drawn) - np.eye(4)
     assert np.abs(correlations).max() < 6 / np.sqrt(DRAWS)
 
@@ -115,7 +117,9 @@ def test_seeded_noise_repeats_and_secure_noise_does_not():
 
 def test_the_noise_does_not_depend_on_what_is_inside():
     def noise(rows):
-        bounded = bound_sum([Private(torch.tensor(row)) for row in rows], Clip(bound=2.0, norm="l2"), like=torch.zeros(2))
+        bounded = bound_sum(
+            [Private(torch.tensor(row)) for row in rows], Clip(bound=2.0, norm="l2"), like=torch.zeros(2)
+        )
         return door().open(line()).release(bounded).value - sum(torch.tensor(row) for row in rows)
 
     torch.testing.assert_close(noise([[0.5, 0.5]]), noise([[1.0, 0.25], [0.25, 1.0]]))

@@ -16,8 +16,14 @@ Z4 = GaussianDpEvent(4.0)
 
 
 def line(round_number=0, participants=(0, 1), events=None, period=1, residue=0):
-    events = events or {"public": ("pool", PoissonSampledDpEvent(0.1, Z4)), "server": ("participants", Z4), "client": ("pool", NonPrivateDpEvent())}
-    charges = tuple(Charge(view=view, whom=whom, event=event, because=f"{view} test") for view, (whom, event) in events.items())
+    events = events or {
+        "public": ("pool", PoissonSampledDpEvent(0.1, Z4)),
+        "server": ("participants", Z4),
+        "client": ("pool", NonPrivateDpEvent()),
+    }
+    charges = tuple(
+        Charge(view=view, whom=whom, event=event, because=f"{view} test") for view, (whom, event) in events.items()
+    )
     return Line(
         round=round_number,
         label="update",

@@ -16,7 +16,12 @@ POISSON = Poisson(clients=100, rounds=10, expected_cohort=16, bounded=True)
 
 def price(placement, uses="sum", mechanism=None, sampler=FIXED, z=2.0, colluders=1):
     return price_upload(
-        placement=placement, uses=uses, mechanism=mechanism or Gaussian(), noise_multiplier=z, sampler=sampler, colluders=colluders
+        placement=placement,
+        uses=uses,
+        mechanism=mechanism or Gaussian(),
+        noise_multiplier=z,
+        sampler=sampler,
+        colluders=colluders,
     )
 
 

@@ -25,7 +25,10 @@ def test_poisson_cohorts_have_binomial_sizes_and_even_odds():
     sizes = [len(cohort) for cohort in cohorts]
     observed = np.bincount(sizes, minlength=51)[:13]
     expected = stats.binom(50, 0.1).pmf(np.arange(13)) * 2000
-    assert stats.chisquare(np.append(observed, 2000 - observed.sum()), np.append(expected, 2000 - expected.sum())).pvalue > 1e-4
+    assert (
+        stats.chisquare(np.append(observed, 2000 - observed.sum()), np.append(expected, 2000 - expected.sum())).pvalue
+        > 1e-4
+    )
     counts = np.bincount(np.concatenate(cohorts), minlength=50)
     assert stats.chisquare(counts).pvalue > 1e-4
     assert 0 in sizes, "a Poisson cohort may be empty"
@@ -55,7 +58,9 @@ def test_nobody_is_drawn_more_often_than_the_cap(name, cap):
     kind = SAMPLERS[name]
     rounds = 20
     period = -(-rounds // cap)
-    sampler = kind(clients=100, rounds=rounds, expected_cohort=100 // period if name == "everyone" else 3, participation_cap=cap)
+    sampler = kind(
+        clients=100, rounds=rounds, expected_cohort=100 // period if name == "everyone" else 3, participation_cap=cap
+    )
     counts = Counter(int(client) for t in range(rounds) for client in sampler.draw(t, SOURCE))
     assert max(counts.values()) <= cap
     assert all(counts[client] <= sampler.turns(client % sampler.period) <= cap for client in counts)
@@ -69,7 +74,9 @@ def test_a_bounded_poisson_cohort_never_passes_its_seats():
 def test_the_same_round_is_always_drawn_the_same_way():
     sampler = Poisson(clients=50, rounds=9, expected_cohort=5)
     assert sampler.draw(3, SeededNoise(1)).tolist() == sampler.draw(3, SeededNoise(1)).tolist()
-    assert [sampler.draw(t, SeededNoise(1)).tolist() for t in range(9)] != [sampler.draw(t, SeededNoise(2)).tolist() for t in range(9)]
+    assert [sampler.draw(t, SeededNoise(1)).tolist() for t in range(9)] != [
+        sampler.draw(t, SeededNoise(2)).tolist() for t in range(9)
+    ]
 
 
 def test_poisson_batches_are_binomial():

@@ -25,7 +25,8 @@ def body_outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
     net.eval()
     with torch.inference_mode():
         chunks = [
-            net.body(examples.take(rows).features(device)).flatten(1).cpu() for rows in torch.arange(len(examples)).split(CHUNK)
+            net.body(examples.take(rows).features(device)).flatten(1).cpu()
+            for rows in torch.arange(len(examples)).split(CHUNK)
         ]
     return torch.cat(chunks)
 

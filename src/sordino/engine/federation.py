@@ -64,14 +64,24 @@ class SimulatedFederation:
         for clients, price in self.tariff.by_price(cohort):
             permit = self._permit_for_uploads(round_number, clients, price)
             bounded = bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip)
-            uploads += [Upload(client=client, value=permit.release(value)) for client, value in zip(clients, bounded, strict=True)]
+            uploads += [
+                Upload(client=client, value=permit.release(value))
+                for client, value in zip(clients, bounded, strict=True)
+            ]
         return sorted(uploads, key=lambda upload: upload.client)
 
     def collect_models(self, round_number: int, start: Released[Tensor], job: NoisySteps) -> list[Upload]:
         cohort = self._cohort(round_number)
         permits = {
             client: self.door.open(
-                self._line(round_number, [client], owner=f"client {client}", releases=job.local_steps, price=self.tariff.price(client), label="steps")
+                self._line(
+                    round_number,
+                    [client],
+                    owner=f"client {client}",
+                    releases=job.local_steps,
+                    price=self.tariff.price(client),
+                    label="steps",
+                )
             )
             for client in cohort
         }
@@ -86,21 +96,26 @@ class SimulatedFederation:
         return [Upload(client=client, value=model) for client, model in zip(cohort, models, strict=True)]
 
     def _permit_for_uploads(self, round_number: int, clients: list[int], price: Price) -> Permit:
-        return self.door.open(self._line(round_number, clients, owner="each client", releases=len(clients), price=price))
+        return self.door.open(
+            self._line(round_number, clients, owner="each client", releases=len(clients), price=price)
+        )
 
     def _cohort(self, round_number: int) -> list[int]:
         """Who was drawn and can still pay; who cannot has retired, and its seat is filled like any empty one."""
-        drawn = self.tariff.sampler.draw(round_number, self.door.source).tolist()
+        drawn = [int(client) for client in self.tariff.sampler.draw(round_number, self.door.source)]
         if not self.tariff.retires:
             return drawn
         return [client for client in drawn if self.door.ledger.affords(client, self.tariff.price(client).charges)]
 
     def _tasks(self, cohort: list[int], round_number: int, start: Released[Tensor]) -> list[Task]:
         return [
-            Task(client=client, round=round_number, size=self.sizes[client], start=start.value, data=self.data(client)) for client in cohort
+            Task(client=client, round=round_number, size=self.sizes[client], start=start.value, data=self.data(client))
+            for client in cohort
         ]
 
-    def _work(self, cohort: list[int], round_number: int, start: Released[Tensor], job: ClientJob) -> list[Private[Tensor]]:
+    def _work(
+        self, cohort: list[int], round_number: int, start: Released[Tensor], job: ClientJob
+    ) -> list[Private[Tensor]]:
         self._count(cohort, start.value)
         return run_jobs(self.schedule, self.workers, self._tasks(cohort, round_number, start), job) if cohort else []
 
@@ -109,7 +124,14 @@ class SimulatedFederation:
         self.traffic.up += len(cohort) * start.numel() * BYTES_PER_NUMBER
 
     def _line(
-        self, round_number: int, clients: list[int], *, owner: str, releases: int, price: Price | None = None, label: str = "update"
+        self,
+        round_number: int,
+        clients: list[int],
+        *,
+        owner: str,
+        releases: int,
+        price: Price | None = None,
+        label: str = "update",
     ) -> Line:
         tariff, sampler = self.tariff, self.tariff.sampler
         price = price or tariff.price(clients[0] if clients else 0)
@@ -128,5 +150,3 @@ class SimulatedFederation:
             participants=tuple(clients),
             charges=price.charges,
         )
-
-

@@ -14,11 +14,18 @@ from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
-from sordino.engine.setup import federate, make_device, make_method, make_net, source_settings, trainable_names
+from sordino.engine.setup import (
+    client_count,
+    federate,
+    make_device,
+    make_method,
+    make_net,
+    source_settings,
+    trainable_names,
+)
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import Method
-from sordino.methods.local_sgd import LocalSgd
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
 
@@ -84,7 +91,7 @@ def make_plan(experiment: Experiment) -> Plan:
     """
     method = make_method(experiment)
     facts = describe(source_settings(experiment), seed=experiment.seed)
-    clients = 1 if method.pooled else _clients(experiment, facts)
+    clients = client_count(experiment, method, facts.groups)
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
     net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
@@ -103,12 +110,6 @@ def make_plan(experiment: Experiment) -> Plan:
     )
 
 
-def _clients(experiment: Experiment, facts: SourceFacts) -> int:
-    column = source_settings(experiment).client_column
-    by_column = experiment.data.partition.get("name") == "column" and experiment.data.clients == 1
-    return facts.groups[column] if by_column and column in facts.groups else experiment.data.clients
-
-
 def _warnings(experiment: Experiment, tariff: Tariff, facts: SourceFacts, clients: int) -> list[str]:
     units = clients if tariff.unit == "client" else facts.n_train
     warnings = []
@@ -118,13 +119,19 @@ def _warnings(experiment: Experiment, tariff: Tariff, facts: SourceFacts, client
             "one of them whole could meet it. Lower [privacy] delta."
         )
     if experiment.privacy.noise_source == "seeded" and tariff.protected:
-        warnings.append("The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model.")
+        warnings.append(
+            "The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model."
+        )
     return warnings
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
     """Data, the active cohort's models, updates and noise, and the model in work."""
-    data = (facts.n_train + facts.n_test) * torch.Size(facts.shape).numel() * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
+    data = (
+        (facts.n_train + facts.n_test)
+        * torch.Size(facts.shape).numel()
+        * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
+    )
     cohort = round(tariff.sampler.expected_cohort)
     return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
 
@@ -135,12 +142,8 @@ def _seconds(
     """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
     job = method.job
     device = make_device(experiment.engine.device)
-    if isinstance(job, LocalSgd):
-        batch = round(rows) if job.full_batch else min(job.batch_size, round(rows))
-        steps = 1 if job.full_batch else job.epochs * -(-round(rows) // job.batch_size)
-    else:
-        batch, steps = round(job.rate(round(rows)) * rows), job.local_steps
-    batch = max(1, min(batch, 256))
+    batch, steps = job.workload(max(1, round(rows)))
+    batch = min(batch, 256)
     shape = (batch, *facts.shape)
     inputs = torch.randint(max(facts.vocabulary, 1), shape) if facts.kind == "text" else torch.randn(shape)
     inputs, labels = inputs.to(device), torch.zeros(batch, dtype=torch.int64, device=device)

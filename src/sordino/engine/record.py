@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sordino import __version__
 from sordino.core import SordinoError
-from sordino.files import disk_errors, to_json, write_whole
 from sordino.experiment import Experiment
+from sordino.files import disk_errors, to_json, write_whole
 from sordino.methods.method import State
 
 SCHEMA = 1
@@ -74,9 +74,13 @@ class RunRecord:
                 "choose another --out folder, or give the same file and --set values as before."
             )
         if self.summary.exists():
-            raise SordinoError(f"The run in {self.folder} is complete; look at it with `sordino show`, or choose another --out folder.")
+            raise SordinoError(
+                f"The run in {self.folder} is complete; look at it with `sordino show`, or choose another --out folder."
+            )
         if not resume:
-            raise SordinoError(f"{self.folder} holds an unfinished run of this experiment; add --resume to continue it, or choose another --out folder.")
+            raise SordinoError(
+                f"{self.folder} holds an unfinished run of this experiment; add --resume to continue it, or choose another --out folder."
+            )
         facts: dict[str, Any] = found["facts"]
         return facts
 
@@ -84,7 +88,9 @@ class RunRecord:
         try:
             content: dict[str, Any] = json.loads(self.experiment.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise SordinoError(f"{self.folder} is not a run folder: {self.experiment.name} is missing or damaged; give the folder that --out named.") from error
+            raise SordinoError(
+                f"{self.folder} is not a run folder: {self.experiment.name} is missing or damaged; give the folder that --out named."
+            ) from error
         return content
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -133,7 +139,9 @@ class RunRecord:
 def read_summary(folder: Path) -> dict[str, Any]:
     path = folder / "summary.json"
     if not path.exists():
-        raise SordinoError(f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`.")
+        raise SordinoError(
+            f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
+        )
     summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return summary
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 import torch
@@ -57,7 +58,13 @@ class Workers:
 
     def context(self, net: Net, task: Task) -> ClientContext:
         return ClientContext(
-            net=net, space=self._space, client=task.client, round=task.round, size=task.size, seed=self._seed, device=self._device
+            net=net,
+            space=self._space,
+            client=task.client,
+            round=task.round,
+            size=task.size,
+            seed=self._seed,
+            device=self._device,
         )
 
     def each(self, tasks: Sequence[Task], work: Callable[[Task, ClientContext], T]) -> list[T]:
@@ -79,7 +86,11 @@ class Workers:
 def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], job: ClientJob) -> list[Private[Tensor]]:
     """Every client's update, still private, in the order of `tasks`."""
     if schedule == "stacked" and isinstance(job, LocalSgd):
-        return [update for at in range(0, len(tasks), STACK_LIMIT) for update in _stacked(workers, tasks[at : at + STACK_LIMIT], job)]
+        return [
+            update
+            for at in range(0, len(tasks), STACK_LIMIT)
+            for update in _stacked(workers, tasks[at : at + STACK_LIMIT], job)
+        ]
     return workers.each(tasks, lambda task, context: task.data.map(lambda own: job.run(task.start, own, context)))
 
 
@@ -92,16 +103,20 @@ def _stacked(workers: Workers, tasks: Sequence[Task], job: LocalSgd) -> list[Pri
         return workers.each(tasks[:1], work)[0]
 
     updates = Private.join(task.data for task in tasks).map(together)
-    return [updates.map(lambda rows, k=k: rows[k]) for k in range(len(tasks))]
+    return [updates.map(itemgetter(k)) for k in range(len(tasks))]
 
 
-def choose(net: Net, workers: Workers, job: object, *, cohort: int, rows: int, shape: tuple[int, ...], start: Tensor) -> tuple[ScheduleName, dict[str, float]]:
+def choose(
+    net: Net, workers: Workers, job: object, *, cohort: int, rows: int, shape: tuple[int, ...], start: Tensor
+) -> tuple[ScheduleName, dict[str, float]]:
     """Time a few steps of each schedule on made-up data of the right shape, and take the faster."""
     if not isinstance(job, LocalSgd) or dense_layers(net) is None:
         return "workers", {}
     trial = LocalSgd(**{**{k: getattr(job, k) for k in LocalSgd.__dataclass_fields__}, "epochs": 1})
     count, size = min(max(cohort, 1), 16), min(max(rows, 1), 2 * job.batch_size)
-    public = Examples(inputs=torch.rand(size, math.prod(shape)), labels=torch.zeros(size, dtype=torch.int64), normalisation=IDENTITY)
+    public = Examples(
+        inputs=torch.rand(size, math.prod(shape)), labels=torch.zeros(size, dtype=torch.int64), normalisation=IDENTITY
+    )
     tasks = [Task(client=k, round=0, size=size, start=start, data=Private(public)) for k in range(count)]
     seconds: dict[str, float] = {}
     for name in ("stacked", "workers") * 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,9 @@ class Setup:
 
 def source_settings(experiment: Experiment) -> SourceSettings:
     data = experiment.data
-    return validated(SourceSettings, {**data.options, "source": data.source, "visibility": data.visibility}, where="data.options")
+    return validated(
+        SourceSettings, {**data.options, "source": data.source, "visibility": data.visibility}, where="data.options"
+    )
 
 
 def make_method(experiment: Experiment) -> Method:
@@ -65,11 +68,24 @@ def make_method(experiment: Experiment) -> Method:
     return method
 
 
+def client_count(experiment: Experiment, method: Method, groups: Mapping[str, int]) -> int:
+    """How many clients there are: as many as asked for, as the client column has values, or one place for all."""
+    if method.pooled:
+        return 1
+    column = source_settings(experiment).client_column or ""
+    if experiment.data.partition == {"name": "column"} and column in groups:
+        return groups[column]
+    return experiment.data.clients
+
+
 def federate(experiment: Experiment, method: Method) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
     source = load(source_settings(experiment), seed=experiment.seed)
-    clients = 1 if method.pooled else experiment.data.clients
-    partitioner = member(PARTITIONERS, {"name": "iid"} if method.pooled else experiment.data.partition, where="data.partition")
+    groups = {name: len(np.unique(values)) for name, values in source.columns.items()}
+    clients = client_count(experiment, method, groups)
+    partitioner = member(
+        PARTITIONERS, {"name": "iid"} if method.pooled else experiment.data.partition, where="data.partition"
+    )
     rng = np.random.default_rng([experiment.seed, 1])
     column = source.columns.get(source_settings(experiment).client_column or "")
     partition = partitioner.split(source.train.labels.numpy(), column, clients=clients, rng=rng)
@@ -89,7 +105,9 @@ def make_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise SordinoError(f"The device {name!r} cannot be used here ({str(error).splitlines()[0]}); set [engine] device = 'cpu'.") from error
+        raise SordinoError(
+            f"The device {name!r} cannot be used here ({str(error).splitlines()[0]}); set [engine] device = 'cpu'."
+        ) from error
     return device
 
 
@@ -111,7 +129,14 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         net,
-        StartContext(shape=source.shape, classes=source.classes, seed=experiment.seed, device=device, folder=folder, progress=progress),
+        StartContext(
+            shape=source.shape,
+            classes=source.classes,
+            seed=experiment.seed,
+            device=device,
+            folder=folder,
+            progress=progress,
+        ),
     )
     net.to(device)
     whole = net

@@ -41,12 +41,21 @@ Watcher = Callable[[Moment], None]
 
 
 def simulate(
-    experiment: Experiment, out: Path, *, resume: bool = False, folder: Path | None = None, watch: Watcher = lambda moment: None
+    experiment: Experiment,
+    out: Path,
+    *,
+    resume: bool = False,
+    folder: Path | None = None,
+    watch: Watcher = lambda moment: None,
 ) -> dict[str, Any]:
     """Run an experiment into a run record; returns its summary."""
     tune_allocator()
-    setup = prepare(experiment, folder=folder or Path.cwd(), progress=lambda done, total: watch(Moment("pre-training", done, total)))
-    workers = Workers(setup.net, setup.space, seed=experiment.seed, device=setup.device, workers=experiment.engine.workers)
+    setup = prepare(
+        experiment, folder=folder or Path.cwd(), progress=lambda done, total: watch(Moment("pre-training", done, total))
+    )
+    workers = Workers(
+        setup.net, setup.space, seed=experiment.seed, device=setup.device, workers=experiment.engine.workers
+    )
     try:
         return _Simulation(setup, RunRecord(out), workers, resume, watch).run()
     finally:
@@ -58,7 +67,9 @@ class _Simulation:
         self.setup, self.record, self.watch = setup, record, watch
         experiment = setup.experiment
         first = setup.space.read(setup.net)
-        facts = record.begin(experiment, resume=resume, facts=_settle(setup, workers, first) if not record.experiment.exists() else {})
+        facts = record.begin(
+            experiment, resume=resume, facts=_settle(setup, workers, first) if not record.experiment.exists() else {}
+        )
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
@@ -88,7 +99,9 @@ class _Simulation:
             self.seconds += time.perf_counter() - begin
             if (number + 1) % experiment.engine.checkpoint_every == 0 or number + 1 == experiment.rounds:
                 self._save(number + 1)
-            self.watch(Moment("training", number + 1, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon")))
+            self.watch(
+                Moment("training", number + 1, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon"))
+            )
         return self._finish()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
@@ -172,5 +185,3 @@ def _noise_source(experiment: Experiment) -> NoiseSource:
     if experiment.privacy.noise_source == "secure":
         return SecureNoise()
     return SeededNoise(stream_id("noise", experiment.seed))
-
-

@@ -35,7 +35,9 @@ class _Rows:
     steps: list[int]
 
 
-def run_stacked(job: LocalSgd, starts: Tensor, clients: Sequence[Examples], contexts: Sequence[ClientContext]) -> Tensor:
+def run_stacked(
+    job: LocalSgd, starts: Tensor, clients: Sequence[Examples], contexts: Sequence[ClientContext]
+) -> Tensor:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
     context = contexts[0]
     batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
@@ -53,16 +55,27 @@ def run_stacked(job: LocalSgd, starts: Tensor, clients: Sequence[Examples], cont
 
 def _rows(batches: list[list[Tensor]], sizes: list[int]) -> _Rows:
     offsets = torch.tensor([0, *sizes]).cumsum(0)
-    flat = [pad_sequence(own, batch_first=True, padding_value=-1) + offset for own, offset in zip(batches, offsets.tolist(), strict=False)]
+    flat = [
+        pad_sequence(own, batch_first=True, padding_value=-1) + offset
+        for own, offset in zip(batches, offsets.tolist(), strict=False)
+    ]
     weights = [pad_sequence([torch.ones(len(b)) / len(b) for b in own], batch_first=True) for own in batches]
     width = max(w.shape[1] for w in weights)
     index = pad_sequence([nn.functional.pad(f, (0, width - f.shape[1])) for f in flat], batch_first=True)
     weight = pad_sequence([nn.functional.pad(w, (0, width - w.shape[1])) for w in weights], batch_first=True)
-    return _Rows(torch.where(weight > 0, index, 0).transpose(0, 1), weight.transpose(0, 1), [len(own) for own in batches])
+    return _Rows(
+        torch.where(weight > 0, index, 0).transpose(0, 1), weight.transpose(0, 1), [len(own) for own in batches]
+    )
 
 
 def _train(
-    job: LocalSgd, models: Tensor, features: Tensor, labels: Tensor, rows: _Rows, forward: Callable[[dict[str, Tensor], Tensor], Tensor], space: FlatSpace
+    job: LocalSgd,
+    models: Tensor,
+    features: Tensor,
+    labels: Tensor,
+    rows: _Rows,
+    forward: Callable[[dict[str, Tensor], Tensor], Tensor],
+    space: FlatSpace,
 ) -> None:
     velocity = torch.zeros_like(models) if job.momentum else None
     active, parameters, velocities = 0, {}, []
@@ -80,7 +93,9 @@ def _train(
         job.optimiser.step(leaves, list(torch.autograd.grad(loss, leaves)), velocities, job.learning_rate)
 
 
-def _forward(net: Net, space: FlatSpace, dropout: list[torch.Generator]) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
+def _forward(
+    net: Net, space: FlatSpace, dropout: list[torch.Generator]
+) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
     layers = dense_layers(net)
     assert layers is not None
     frozen = {name: parameter.detach() for name, parameter in net.named_parameters() if name not in set(space.names)}
@@ -98,7 +113,9 @@ def _forward(net: Net, space: FlatSpace, dropout: list[torch.Generator]) -> Call
                 else:
                     hidden = torch.baddbmm(parameter(stacked, f"{name}.bias", count).unsqueeze(1), hidden, weight)
             elif isinstance(layer, Dropout):
-                hidden = hidden * torch.stack([layer.mask(one.shape, generator) for one, generator in zip(hidden, dropout, strict=False)]).to(hidden)
+                hidden = hidden * torch.stack(
+                    [layer.mask(one.shape, generator) for one, generator in zip(hidden, dropout, strict=False)]
+                ).to(hidden)
             elif not isinstance(layer, nn.Flatten):
                 hidden = layer(hidden)
         return hidden

@@ -31,7 +31,13 @@ def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:
 
 
 def summarise(
-    setup: Setup, *, accuracy: float, epsilon: dict[View, dict[str, Any]], seconds: float, traffic: Traffic, schedule: str
+    setup: Setup,
+    *,
+    accuracy: float,
+    epsilon: dict[View, dict[str, Any]],
+    seconds: float,
+    traffic: Traffic,
+    schedule: str,
 ) -> dict[str, Any]:
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
@@ -50,7 +56,9 @@ def summarise(
         "noise": tariff.placement,
         "noise_source": privacy.noise_source,
         "simulation": simulated,
-        "simulation_note": "the seed is stored beside the releases, so this is a simulation and not a private release" if simulated else "",
+        "simulation_note": "the seed is stored beside the releases, so this is a simulation and not a private release"
+        if simulated
+        else "",
         "clients": tariff.sampler.clients,
         "expected_cohort": tariff.sampler.expected_cohort,
         "rounds": experiment.rounds,

@@ -99,7 +99,16 @@ class Tariff:
         """ε of the worst client in each view, if everyone is drawn as often as can be."""
         return {
             view: max(
-                (spent(bill, delta=privacy.delta, neighbours=neighbours_in(view, privacy.neighbours), precise=precise, both=True) for bill in self.worst_bills(view).values()),
+                (
+                    spent(
+                        bill,
+                        delta=privacy.delta,
+                        neighbours=neighbours_in(view, privacy.neighbours),
+                        precise=precise,
+                        both=True,
+                    )
+                    for bill in self.worst_bills(view).values()
+                ),
                 key=lambda price: price.epsilon,
             )
             for view in VIEWS
@@ -162,12 +171,16 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
 def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:
     privacy = experiment.privacy
     kind = SAMPLERS["everyone"] if clients == 1 else SAMPLERS[privacy.sampler]
-    shape = {"clients": clients, "rounds": experiment.rounds, "participation_cap": privacy.participation_cap}
     pools = 1 if privacy.participation_cap is None else math.ceil(experiment.rounds / privacy.participation_cap)
     everyone = max(1, clients // max(1, pools))
-    if kind is SAMPLERS["everyone"]:
-        return kind(**shape, expected_cohort=everyone)
-    return kind(**shape, expected_cohort=privacy.expected_cohort or everyone, bounded=privacy.noise != "central")
+    asked = None if kind is SAMPLERS["everyone"] else privacy.expected_cohort
+    return kind(
+        clients=clients,
+        rounds=experiment.rounds,
+        participation_cap=privacy.participation_cap,
+        expected_cohort=asked or everyone,
+        bounded=privacy.noise != "central",
+    )
 
 
 def budget_of(privacy: PrivacySection) -> Budget | None:
@@ -180,9 +193,13 @@ def budget_of(privacy: PrivacySection) -> Budget | None:
 def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff:
     own = privacy.client_epsilon
     if own is not None and len(own) != clients:
-        raise SordinoError(f"[privacy] client_epsilon lists {len(own)} budgets, but there are {clients} clients; give one for each.")
+        raise SordinoError(
+            f"[privacy] client_epsilon lists {len(own)} budgets, but there are {clients} clients; give one for each."
+        )
     if own is not None and tariff.placement == "central" and tariff.unit == "client":
-        raise SordinoError("Budgets per client need noise that each client draws itself; set [privacy] noise = 'local'.")
+        raise SordinoError(
+            "Budgets per client need noise that each client draws itself; set [privacy] noise = 'local'."
+        )
     if privacy.noise_multiplier is not None:
         fixed = dict.fromkeys(range(clients), privacy.noise_multiplier) if own is not None else {}
         return dataclasses.replace(tariff, per_client=fixed, retires=own is not None)
@@ -191,7 +208,9 @@ def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff
         each = {client: _calibrated(apart, privacy, epsilon, client) for client, epsilon in enumerate(own)}
         return dataclasses.replace(tariff, per_client=each, noise_multiplier=max(each.values()), retires=True)
     if privacy.epsilon is None:
-        raise SordinoError("[privacy] needs epsilon (the target) or noise_multiplier, but neither came; set one, or choose method 'fedavg' for no privacy.")
+        raise SordinoError(
+            "[privacy] needs epsilon (the target) or noise_multiplier, but neither came; set one, or choose method 'fedavg' for no privacy."
+        )
     return dataclasses.replace(tariff, noise_multiplier=_calibrated_for_all(tariff, privacy, privacy.epsilon))
 
 
@@ -210,7 +229,10 @@ def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client:
     reference = charge(1.0)
     if unbounded(reference.event):
         raise SordinoError(
-            f"No noise can reach ε = {epsilon:g} in the {privacy.view} view, because {reference.because}; choose another [privacy] view or noise."
+            f"No noise can reach ε = {epsilon:g} in the {privacy.view} view, because {reference.because}; "
+            "choose another [privacy] view or noise."
         )
     neighbours = neighbours_in(privacy.view, privacy.neighbours)
-    return calibrate(lambda noise: {charge(noise).event: turns}, epsilon=epsilon, delta=privacy.delta, neighbours=neighbours)
+    return calibrate(
+        lambda noise: {charge(noise).event: turns}, epsilon=epsilon, delta=privacy.delta, neighbours=neighbours
+    )

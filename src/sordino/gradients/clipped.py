@@ -149,19 +149,21 @@ class ClippedGradients:
         plan = self._plan(inputs, targets)
         if not plan.obstacles:
             try:
-                return record(self._model, plan.layers, self._requests[whole_rows], self._loss, inputs, targets)
+                return record(
+                    self._model, plan.layers, inputs, targets, requests=self._requests[whole_rows], loss=self._loss
+                )
             except Unbookable as unbookable:
                 obstacle = Obstacle(
                     kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used unevenly"
                 )
                 self._warn(obstacle)
         request = Request(wanted=frozenset(self.trainable), norm=self._norm)
-        return book_by_vmap(self._model, self.trainable, request, self._loss, inputs, targets)
+        return book_by_vmap(self._model, self.trainable, inputs, targets, request=request, loss=self._loss)
 
     def _plan(self, inputs: Tensor, targets: Tensor) -> Plan:
         key = (inputs.shape[1:], inputs.dtype, inputs.device, self._model.training)
         if key not in self._plans:
-            self._plans[key] = make_plan(self._model, self.trainable, self._loss, inputs, targets)
+            self._plans[key] = make_plan(self._model, self.trainable, inputs, targets, loss=self._loss)
             for obstacle in self._plans[key].obstacles:
                 self._warn(obstacle)
         return self._plans[key]
@@ -186,7 +188,7 @@ class ClippedGradients:
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         size = self._microbatch_size(inputs, targets)
-        yield from zip(inputs.split(size), targets.split(size), strict=True)
+        yield from zip(torch.split(inputs, size), torch.split(targets, size), strict=True)
 
     def _microbatch_size(self, inputs: Tensor, targets: Tensor) -> int:
         plan, limit = self._plan(inputs, targets), self._memory_bytes

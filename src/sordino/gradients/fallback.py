@@ -16,15 +16,21 @@ Gradients = dict[str, Tensor]
 
 
 def book_by_vmap(
-    model: nn.Module, trainable: Sequence[str], request: Request, loss: PerExampleLoss, inputs: Tensor, targets: Tensor
+    model: nn.Module,
+    trainable: Sequence[str],
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    request: Request,
+    loss: PerExampleLoss,
 ) -> dict[str, Booking]:
     """Materialised bookings of every trainable parameter."""
-    rows = vmap_gradients(model, trainable, loss, inputs, targets)
+    rows = vmap_gradients(model, trainable, inputs, targets, loss=loss)
     return {name: materialise(row, request) for name, row in rows.items()}
 
 
 def vmap_gradients(
-    model: nn.Module, trainable: Sequence[str], loss: PerExampleLoss, inputs: Tensor, targets: Tensor
+    model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss
 ) -> Gradients:
     """Each example's gradient of each trainable parameter, stacked along the first dimension."""
     tensors = {name: value.detach() for name, value in (*model.named_parameters(), *model.named_buffers())}

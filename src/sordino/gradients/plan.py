@@ -47,12 +47,15 @@ class _Probe:
 
 
 def make_plan(
-    model: nn.Module, trainable: Sequence[str], loss: PerExampleLoss, inputs: Tensor, targets: Tensor
+    model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss
 ) -> Plan:
     """Probe the model with two and with three examples: a batch dimension is the one that follows."""
     owners = _owners(model, trainable)
     obstacles = [_no_rule(name, layer) for name, layer in owners.items() if rule_for(layer) is None]
-    probes = [_probe(model, trainable, loss, inputs, targets, size) for size in PROBE_SIZES]
+    probes = []
+    for size in PROBE_SIZES:
+        chosen = torch.arange(size, device=inputs.device) % len(inputs)
+        probes.append(_probe(model, trainable, inputs[chosen], targets[chosen], loss))
     parameters = dict(model.named_parameters())
     if not obstacles:
         obstacles = [
@@ -114,11 +117,8 @@ def _misuse(name: str, parameter: nn.Parameter, probe: _Probe) -> Obstacle | Non
     return None
 
 
-def _probe(
-    model: nn.Module, trainable: Sequence[str], loss: PerExampleLoss, inputs: Tensor, targets: Tensor, size: int
-) -> _Probe:
-    probe = _Probe(batch=size, calls=Counter(), leading={}, uses=Counter(), activations=0)
-    chosen = torch.arange(size, device=inputs.device) % len(inputs)
+def _probe(model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: Tensor, loss: PerExampleLoss) -> _Probe:
+    probe = _Probe(batch=len(inputs), calls=Counter(), leading={}, uses=Counter(), activations=0)
 
     def watch(name: str, layer: nn.Module, stack: ExitStack) -> None:
         def seen(_: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], output: object) -> None:
@@ -135,7 +135,7 @@ def _probe(
         stack.enter_context(_undisturbed(model, trainable, inputs.device))
         for name, layer in model.named_modules():
             watch(name, layer, stack)
-        losses = per_example_losses(loss, model(inputs[chosen].detach()), targets[chosen])
+        losses = per_example_losses(loss, model(inputs.detach()), targets)
         probe.uses = _uses(losses)
     return probe
 

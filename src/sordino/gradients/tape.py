@@ -43,22 +43,31 @@ class Tape:
         self.bookings: dict[str, Booking] = {}
         self._requests = requests
         self._batch = batch
+        self._pending: set[str] = set()
         self._called: set[str] = set()
 
     def capture(
         self, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
-    ) -> Tensor | None:
+    ) -> Tensor:
         inputs = (args[0] if args else kwargs["input"]).detach()
         if name in self._called or inputs.shape[0] != self._batch:
             raise Unbookable(name)
         self._called.add(name)
+        self._pending.add(name)
         capture = Capture(layer, inputs, inputs._version, _group_statistics(layer, output))
         arrive = partial(self._arrive, name, capture)
+        if output._is_view():
+            output = output.clone()  # an in-place change of a view rewrites the graph around the hook
         if not output.requires_grad:
             anchor = output.new_empty(0, dtype=output.dtype).requires_grad_()
             return _Tap.apply(output, anchor, arrive)  # type: ignore[no-any-return, no-untyped-call]
         output.register_hook(arrive)
-        return None
+        return output
+
+    def close(self) -> None:
+        """A layer that was called and got no gradient is not a zero: its use was not understood."""
+        for name in self._pending:
+            raise Unbookable(name)
 
     def _arrive(self, name: str, capture: Capture, grads: Tensor) -> None:
         if capture.inputs._version != capture.version:
@@ -66,6 +75,7 @@ class Tape:
                 f"The input of layer {name!r} was changed in place after the layer read it; "
                 "use the out-of-place form of that operation."
             )
+        self._pending.discard(name)
         rule = rule_for(capture.layer)
         assert rule is not None
         for parameter, booking in rule(capture, grads, self._requests[name]).items():
@@ -75,10 +85,11 @@ class Tape:
 def record(
     model: nn.Module,
     layers: Mapping[str, nn.Module],
-    requests: Mapping[str, Request],
-    loss: PerExampleLoss,
     inputs: Tensor,
     targets: Tensor,
+    *,
+    requests: Mapping[str, Request],
+    loss: PerExampleLoss,
 ) -> dict[str, Booking]:
     """Book one batch; a parameter that the loss does not reach has no booking."""
     tape = Tape(requests, len(inputs))
@@ -94,6 +105,7 @@ def record(
     finally:
         for hook in hooks:
             hook.remove()
+    tape.close()
     return tape.bookings
 
 
@@ -123,4 +135,5 @@ def frozen(model: nn.Module) -> Iterator[None]:
 def _group_statistics(layer: nn.Module, output: Tensor) -> tuple[Tensor, Tensor] | None:
     if not isinstance(layer, nn.GroupNorm) or output.grad_fn is None:
         return None
-    return getattr(output.grad_fn, "_saved_result1", None), getattr(output.grad_fn, "_saved_result2", None)  # type: ignore[return-value]
+    mean, inverse_std = (getattr(output.grad_fn, f"_saved_result{place}", None) for place in (1, 2))
+    return None if mean is None or inverse_std is None else (mean.detach(), inverse_std.detach())

@@ -9,6 +9,7 @@ from sordino.core import Released, Unit
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import METHODS, Federation, State
 from sordino.privacy.pricing import Uses
+from sordino.settings import Positive
 
 
 @METHODS.register("dp-fedavg")
@@ -19,7 +20,7 @@ class DpFedAvg(LocalSgd):
     Formal guarantee: the model depends on the uploads through their noisy sum alone, over a fixed denominator.
     """
 
-    server_learning_rate: float = 1.0
+    server_learning_rate: Positive = 1.0
 
     unit: ClassVar[Unit] = "client"
     uses: ClassVar[Uses] = "sum"

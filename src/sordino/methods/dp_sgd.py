@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Released, SordinoError, Unit
+from sordino.core import Private, Released, Unit
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import METHODS, ClientContext, Federation, State
@@ -16,6 +17,7 @@ from sordino.privacy.clipping import Clip, bound_clipped
 from sordino.privacy.pricing import Uses
 from sordino.privacy.samplers import poisson_batch
 from sordino.privacy.streams import stream_id
+from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 if TYPE_CHECKING:
     from sordino.privacy.door import Permit
@@ -32,23 +34,16 @@ class DpSgd:
     """
 
     where: Literal["one-place", "clients"] = "clients"
-    local_steps: int = 1
-    batch_size: int = 256
-    learning_rate: float = 0.1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    physical_batch: int | None = None
+    local_steps: AtLeastOne = 1
+    batch_size: AtLeastOne = 256
+    learning_rate: Positive = 0.1
+    momentum: Momentum = 0.0
+    weight_decay: NotNegative = 0.0
+    physical_batch: AtLeastOne | None = None
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
     protected: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if min(self.local_steps, self.batch_size) < 1 or self.learning_rate <= 0 or not 0 <= self.momentum < 1:
-            raise SordinoError(
-                "DP-SGD needs at least one local step, a batch of at least one, a positive learning rate and a momentum in [0, 1), but "
-                f"local_steps={self.local_steps}, batch_size={self.batch_size}, learning_rate={self.learning_rate}, momentum={self.momentum} came."
-            )
 
     @property
     def pooled(self) -> bool:
@@ -60,6 +55,9 @@ class DpSgd:
 
     def rate(self, examples: int) -> float:
         return min(1.0, self.batch_size / examples)
+
+    def workload(self, examples: int) -> tuple[int, int]:
+        return max(1, round(self.rate(examples) * examples)), self.local_steps
 
     def round(self, number: int, state: State, federation: Federation) -> State:
         """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
@@ -73,17 +71,28 @@ class DpSgd:
         return {**state, "model": model}
 
     def run(
-        self, start: Released[Tensor], data: Private[Examples], context: ClientContext, *, clip: Clip, permit: Permit, source: NoiseSource
+        self,
+        start: Released[Tensor],
+        data: Private[Examples],
+        context: ClientContext,
+        *,
+        clip: Clip,
+        permit: Permit,
+        source: NoiseSource,
     ) -> Released[Tensor]:
-        clipped = ClippedGradients(context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch)
+        clipped = ClippedGradients(
+            context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch
+        )
         examples = context.size
         rate = self.rate(examples)
         model = start.value.clone()
         velocity = torch.zeros_like(model)
         for step in range(self.local_steps):
             context.space.write(context.net, model)
-            rows = torch.from_numpy(poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step)))
-            total = data.map(lambda own, rows=rows: _gradient_sum(clipped, own.take(rows), clip, context.device))
+            rows = torch.from_numpy(
+                poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
+            )
+            total = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
             noisy = permit.release(bound_clipped(total, clip, units=len(rows))).value
             gradient = noisy / (rate * examples) + self.weight_decay * model
             velocity = self.momentum * velocity + gradient
@@ -91,5 +100,8 @@ class DpSgd:
         return start.map(lambda _: model)
 
 
-def _gradient_sum(clipped: ClippedGradients, batch: Examples, clip: Clip, device: torch.device) -> Tensor:
+def _gradient_sum(
+    clipped: ClippedGradients, own: Examples, *, rows: Tensor, clip: Clip, device: torch.device
+) -> Tensor:
+    batch = own.take(rows)
     return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound).total

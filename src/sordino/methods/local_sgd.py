@@ -9,30 +9,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.gradients.sgd import Sgd
 from sordino.methods.method import ClientContext
 from sordino.models import draw_dropout_from
+from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSgd:
     """`epochs` over the client's rows in shuffled batches; with `full_batch`, one gradient step on all rows (FedSGD)."""
 
-    epochs: int = 1
-    batch_size: int = 32
-    learning_rate: float = 0.1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
+    epochs: AtLeastOne = 1
+    batch_size: AtLeastOne = 32
+    learning_rate: Positive = 0.1
+    momentum: Momentum = 0.0
+    weight_decay: NotNegative = 0.0
     full_batch: bool = False
-
-    def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size) < 1 or self.learning_rate <= 0 or not 0 <= self.momentum < 1:
-            raise SordinoError(
-                "Local training needs at least one epoch, a batch of at least one, a positive learning rate and a momentum in [0, 1), "
-                f"but epochs={self.epochs}, batch_size={self.batch_size}, learning_rate={self.learning_rate}, momentum={self.momentum} came."
-            )
 
     def batches(self, examples: int, generator: torch.Generator) -> Iterator[Tensor]:
         """The rows of each step. Every schedule draws them from the client's own generator, so all see the same batches."""
@@ -42,6 +35,11 @@ class LocalSgd:
         for _ in range(self.epochs):
             yield from torch.randperm(examples, generator=generator).split(self.batch_size)
 
+    def workload(self, examples: int) -> tuple[int, int]:
+        if self.full_batch:
+            return examples, 1
+        return min(self.batch_size, examples), self.epochs * -(-examples // self.batch_size)
+
     @property
     def optimiser(self) -> Sgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)
@@ -50,7 +48,7 @@ class LocalSgd:
         net, space, optimiser = context.net, context.space, self.optimiser
         space.write(net, start)
         trained = set(space.names)
-        parameters = [parameter for name, parameter in net.named_parameters() if name in trained]
+        parameters: list[Tensor] = [parameter for name, parameter in net.named_parameters() if name in trained]
         velocities = optimiser.velocities(parameters)
         features, labels = examples.features(context.device), examples.labels.to(context.device)
         draw_dropout_from(net, context.generator("dropout"))

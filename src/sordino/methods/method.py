@@ -46,18 +46,32 @@ class ClientContext:
 class ClientJob(Protocol):
     """Client-level work: from the model that was sent and the client's rows to an update, still private."""
 
+    def workload(self, examples: int) -> tuple[int, int]:
+        """The size of a batch and the number of steps on so many rows, for time estimates."""
+        ...
+
     def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor: ...
 
 
 class NoisySteps(Protocol):
     """Example-level work: every step goes through the door inside the client, so what comes back is released."""
 
-    local_steps: int
+    @property
+    def local_steps(self) -> int: ...
 
     def rate(self, examples: int) -> float: ...
 
+    def workload(self, examples: int) -> tuple[int, int]: ...
+
     def run(
-        self, start: Released[Tensor], data: Private[Examples], context: ClientContext, *, clip: Clip, permit: Permit, source: NoiseSource
+        self,
+        start: Released[Tensor],
+        data: Private[Examples],
+        context: ClientContext,
+        *,
+        clip: Clip,
+        permit: Permit,
+        source: NoiseSource,
     ) -> Released[Tensor]: ...
 
 
@@ -109,4 +123,3 @@ class Method(Protocol):
 
 
 METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")
-

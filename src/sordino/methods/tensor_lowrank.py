@@ -27,7 +27,6 @@ from torch import Tensor
 from sordino.core import SordinoError
 
 MOST_PARAMETER_AXES = 4
-WIDE_ENOUGH_TO_SQUARE = 1.5
 DOUBLE = (torch.float64, torch.complex128)
 
 
@@ -40,7 +39,9 @@ def threshold_at(round_number: int, *, regularisation: float, growth: float, int
     if not 1 <= growth < math.inf:
         raise SordinoError(f"The growth ϑ must be at least 1 and finite, but it is {growth}; 1.01 to 1.10 is usual.")
     if interval < 1:
-        raise SordinoError(f"The smoothing interval I must be at least 1 round, but it is {interval}; 10 to 30 is usual.")
+        raise SordinoError(
+            f"The smoothing interval I must be at least 1 round, but it is {interval}; 10 to 30 is usual."
+        )
     try:
         threshold = growth ** -(-round_number // interval) / (2 * regularisation)
     except OverflowError:
@@ -62,15 +63,17 @@ def smooth(stack: Tensor, threshold: float) -> Tensor:
     """
     if not threshold >= 0:
         raise SordinoError(f"The smoothing threshold must be 0 or more, but it is {threshold}; give a threshold ≥ 0.")
-    slices = _frequencies(stack)
+    _check(stack)
     if threshold == 0 or stack.numel() == 0:
         return stack.clone()
+    slices = _frequencies(stack)
     copies = stack.shape[0]
     real, conjugate_pairs = _self_conjugate(copies), slice(1, (copies + 1) // 2)
     slices[real] = _shrink(slices[real].real, threshold).to(slices.dtype)
     if copies > 2:
         slices[conjugate_pairs] = _shrink(slices[conjugate_pairs], threshold)
-    return torch.fft.irfft(slices, n=copies, dim=0).reshape(stack.shape).to(stack.dtype)
+    smoothed: Tensor = torch.fft.irfft(slices, n=copies, dim=0)
+    return smoothed.reshape(stack.shape).to(stack.dtype)
 
 
 def shrink_average(mean: Tensor, threshold: float) -> Tensor:
@@ -81,16 +84,17 @@ def shrink_average(mean: Tensor, threshold: float) -> Tensor:
 @torch.no_grad()
 def singular_values(stack: Tensor) -> Tensor:
     """The singular values at frequencies 0 … ⌊K/2⌋, one row each, largest first: what the threshold is held against."""
+    _check(stack)
     slices = _frequencies(stack)
     if slices.dtype in DOUBLE:
-        return torch.linalg.svdvals(slices)
+        values: Tensor = torch.linalg.svdvals(slices)
+        return values
     wide = slices.mT if slices.shape[-2] > slices.shape[-1] else slices
-    squares = torch.linalg.eigvalsh(_gram(wide))
+    squares: Tensor = torch.linalg.eigvalsh(_gram(wide))
     return squares.clamp(min=0).sqrt().flip(-1).to(stack.dtype)
 
 
-def _frequencies(stack: Tensor) -> Tensor:
-    """The non-negative frequencies over the clients, as (⌊K/2⌋ + 1) matrices."""
+def _check(stack: Tensor) -> None:
     if not stack.is_floating_point():
         raise SordinoError(f"Smoothing expects real floating-point parameters, but got {stack.dtype}; leave them out.")
     parameter_shape = tuple(stack.shape[1:])
@@ -103,10 +107,16 @@ def _frequencies(stack: Tensor) -> Tensor:
         raise SordinoError("Smoothing expects at least one client's copy, but got none; skip the smoothing this round.")
     if stack.numel() and not all(math.isfinite(extreme) for extreme in stack.aminmax()):
         raise SordinoError("Smoothing expects finite copies, but some hold NaN or Inf; zero such uploads beforehand.")
-    rows = parameter_shape[0] if len(parameter_shape) > 1 else 1
-    columns = math.prod(parameter_shape[1:] if len(parameter_shape) > 1 else parameter_shape)
+
+
+def _frequencies(stack: Tensor) -> Tensor:
+    """The non-negative frequencies over the clients, as (⌊K/2⌋ + 1) matrices."""
+    copies, *shape = stack.shape
+    rows = shape[0] if len(shape) > 1 else 1
+    columns = math.prod(shape[1:] if len(shape) > 1 else shape)
     precision = torch.float64 if stack.dtype == torch.float64 else torch.float32
-    return torch.fft.rfft(stack.to(precision).reshape(stack.shape[0], rows, columns), dim=0)
+    slices: Tensor = torch.fft.rfft(stack.to(precision).reshape(copies, rows, columns), dim=0)
+    return slices
 
 
 def _self_conjugate(copies: int) -> list[int]:
@@ -117,13 +127,14 @@ def _self_conjugate(copies: int) -> list[int]:
 def _shrink(slices: Tensor, threshold: float) -> Tensor:
     """s → max(s − τ, 0) on the singular values of every matrix, by the cheapest route that is accurate enough."""
     if 1 in slices.shape[-2:]:
-        norms = torch.linalg.vector_norm(slices, dim=(-2, -1), keepdim=True)
+        norms: Tensor = torch.linalg.vector_norm(slices, dim=(-2, -1), keepdim=True)
         return slices * _kept_share(norms, threshold)
     if slices.shape[-2] > slices.shape[-1]:
         return _shrink(slices.mT, threshold).mT
-    if slices.dtype in DOUBLE or slices.shape[-1] < WIDE_ENOUGH_TO_SQUARE * slices.shape[-2]:
+    if slices.dtype in DOUBLE:
         left, values, right = torch.linalg.svd(slices, full_matrices=False)
-        return (left * (values - threshold).clamp(min=0).unsqueeze(-2)) @ right
+        shrunk: Tensor = (left * (values - threshold).clamp(min=0).unsqueeze(-2)) @ right
+        return shrunk
     return _shrink_by_squaring(slices, threshold)
 
 
@@ -136,7 +147,8 @@ def _shrink_by_squaring(slices: Tensor, threshold: float) -> Tensor:
     squares, basis = torch.linalg.eigh(_gram(slices))
     share = _kept_share(squares.clamp(min=0).sqrt(), threshold)
     basis, share = basis.to(slices.dtype), share.to(slices.real.dtype)
-    return (basis * share.unsqueeze(-2)) @ basis.mH @ slices
+    shrinkage: Tensor = (basis * share.unsqueeze(-2)) @ basis.mH
+    return shrinkage @ slices
 
 
 def _gram(slices: Tensor) -> Tensor:

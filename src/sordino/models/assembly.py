@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from sordino.core import SordinoError, unknown
+from sordino.core import SordinoError
 from sordino.models.custom import build_custom
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
 from sordino.models.registry import MODELS
-from sordino.settings import field_names, validated
+from sordino.settings import validated
 
 
 def build(
@@ -26,10 +26,7 @@ def build(
     with _seeded(seed):
         if ":" in name:
             return build_custom(name, inputs, classes, settings)
-        builder = MODELS[name]
-        for stranger in settings.keys() - field_names(builder):
-            raise SordinoError(unknown(f"setting of {name!r}", stranger, field_names(builder)))
-        return validated(builder, settings, where="model").build(inputs, classes)
+        return validated(MODELS[name], settings, where="model").build(inputs, classes)
 
 
 @contextmanager

@@ -33,7 +33,9 @@ class File:
             weights = {key: value for key, value in weights.items() if key not in head}
         for key, value in wanted.items():
             if key not in weights and (key not in head or self.keep_head):
-                raise SordinoError(f"{path} has no weights for {key!r} of this model; use a file of the same model, or keep_head = false for a new head.")
+                raise SordinoError(
+                    f"{path} has no weights for {key!r} of this model; use a file of the same model, or keep_head = false for a new head."
+                )
             if key in weights and weights[key].shape != value.shape:
                 raise SordinoError(
                     f"{path} has {key!r} of shape {tuple(weights[key].shape)}, but the model needs {tuple(value.shape)}; "
@@ -50,4 +52,6 @@ def _read(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError as error:
         raise SordinoError(f"A weights file was expected at {path}, but there is none; check [start] path.") from error
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, ValueError, EOFError) as error:
-        raise SordinoError(f"{path} cannot be read as weights ({error}); use a .safetensors file or a plain state dict.") from error
+        raise SordinoError(
+            f"{path} cannot be read as weights ({error}); use a .safetensors file or a plain state dict."
+        ) from error

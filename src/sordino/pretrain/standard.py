@@ -16,7 +16,7 @@ from sordino.gradients.sgd import Sgd
 from sordino.models import Net, draw_dropout_from
 from sordino.pretrain.start import STARTS, StartContext
 from sordino.privacy.streams import stream_id
-from sordino.settings import validated
+from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive, validated
 
 
 @STARTS.register("standard")
@@ -25,11 +25,11 @@ class Standard:
     """SGD with momentum and a cosine schedule on a data set marked public, resized to the pictures of the private one."""
 
     data: dict[str, Any]
-    epochs: int = 20
-    batch_size: int = 64
-    learning_rate: float = 0.05
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
+    epochs: AtLeastOne = 20
+    batch_size: AtLeastOne = 64
+    learning_rate: Positive = 0.05
+    momentum: Momentum = 0.9
+    weight_decay: NotNegative = 1e-4
 
     def prepare(self, net: Net, context: StartContext) -> None:
         source = public_source(self.data, context)
@@ -40,7 +40,11 @@ class Standard:
         generator = torch.Generator().manual_seed(stream_id("pretrain", context.seed))
         draw_dropout_from(net, generator)
         features, labels = source.train.features(context.device), source.train.labels.to(context.device)
-        batches = [rows for _ in range(self.epochs) for rows in torch.randperm(len(labels), generator=generator).split(self.batch_size)]
+        batches = [
+            rows
+            for _ in range(self.epochs)
+            for rows in torch.randperm(len(labels), generator=generator).split(self.batch_size)
+        ]
         for done, rows in enumerate(batches):
             loss = cross_entropy(net(features[rows]), labels[rows])
             rate = self.learning_rate * (1 + math.cos(math.pi * done / len(batches))) / 2
@@ -56,7 +60,9 @@ def public_source(table: dict[str, Any], context: StartContext) -> Source:
         fitted.setdefault("channels", context.shape[0])
     settings = validated(SourceSettings, fitted, where="start.data")
     if settings.visibility != "public":
-        raise SordinoError(f"Pre-training needs data marked public, but {settings.source!r} is marked {settings.visibility}; only public data are free.")
+        raise SordinoError(
+            f"Pre-training needs data marked public, but {settings.source!r} is marked {settings.visibility}; only public data are free."
+        )
     source = load(settings, seed=context.seed)
     if source.classes > context.classes:
         raise SordinoError(

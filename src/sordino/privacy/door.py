@@ -35,11 +35,13 @@ class Permit:
         line = self._line
         if value.norm != line.norm or value.bound > line.clip_bound:
             raise SordinoError(
-                f"The ledger charged for an {line.norm} bound of {line.clip_bound:g}, but a value bounded by {value.norm} {value.bound:g} came; "
-                "clip it to what was charged."
+                f"The ledger charged for an {line.norm} bound of {line.clip_bound:g}, but a value bounded by "
+                f"{value.norm} {value.bound:g} came; clip it to what was charged."
             )
         if self._drawn >= line.releases:
-            raise SordinoError(f"Round {line.round} was charged for {line.releases} releases and asked for one more; charge the ledger first.")
+            raise SordinoError(
+                f"Round {line.round} was charged for {line.releases} releases and asked for one more; charge the ledger first."
+            )
         self._drawn += 1
         total: Tensor = unwrap(value)
         return mint(total + self._noise(total, 1.0, "release"))

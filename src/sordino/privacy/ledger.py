@@ -49,14 +49,20 @@ class Line:
     charges: tuple[Charge, ...]
 
     def to_json(self) -> dict[str, Any]:
-        charges = [{"view": c.view, "whom": c.whom, "event": to_json(c.event), "because": c.because} for c in self.charges]
+        charges = [
+            {"view": c.view, "whom": c.whom, "event": to_json(c.event), "because": c.because} for c in self.charges
+        ]
         bound = self.clip_bound if math.isfinite(self.clip_bound) else "inf"
         return {**self.__dict__, "clip_bound": bound, "participants": list(self.participants), "charges": charges}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Line:
         charges = tuple(Charge(**{**charge, "event": from_json(charge["event"])}) for charge in data["charges"])
-        exact = {"clip_bound": float(data["clip_bound"]), "participants": tuple(data["participants"]), "charges": charges}
+        exact = {
+            "clip_bound": float(data["clip_bound"]),
+            "participants": tuple(data["participants"]),
+            "charges": charges,
+        }
         return Line(**{**data, **exact})
 
 
@@ -205,7 +211,13 @@ class Ledger:
         per_client: dict[int, float] = {}
         worst, worst_client = Spent(epsilon=0.0, delta=self.delta, accountant="none", also={}, note=""), 0
         for bill, clients in self._accounts[view].bills(self.clients).items():
-            price = spent(dict(bill), delta=self.delta, neighbours=neighbours_in(view, self.neighbours), precise=precise, both=True)
+            price = spent(
+                dict(bill),
+                delta=self.delta,
+                neighbours=neighbours_in(view, self.neighbours),
+                precise=precise,
+                both=True,
+            )
             per_client.update(dict.fromkeys(clients, price.epsilon))
             if price.epsilon > worst.epsilon:
                 worst, worst_client = price, clients[0]
@@ -261,7 +273,9 @@ class Ledger:
         if any(events <= approved for approved in self._approved[epsilon]):
             return True
         assert self.budget is not None
-        price = spent(events, delta=self.delta, neighbours=neighbours_in(self.budget.view, self.neighbours), precise=True)
+        price = spent(
+            events, delta=self.delta, neighbours=neighbours_in(self.budget.view, self.neighbours), precise=True
+        )
         if price.epsilon <= epsilon:
             self._approved[epsilon] = [events, *self._approved[epsilon][:7]]
             return True
@@ -284,7 +298,9 @@ def read_lines(path: Path) -> list[Line]:
     try:
         return [Line.from_json(json.loads(row)) for row in text[: text.rfind("\n") + 1].splitlines()]
     except (ValueError, KeyError, TypeError) as error:
-        raise SordinoError(f"The ledger {path} has a line that cannot be read ({error}); restore the folder from a copy.") from error
+        raise SordinoError(
+            f"The ledger {path} has a line that cannot be read ({error}); restore the folder from a copy."
+        ) from error
 
 
 def _append(path: Path, row: str) -> None:

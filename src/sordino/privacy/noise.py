@@ -1,9 +1,11 @@
 """Where noise comes from: a stream cipher's bytes, shaped into Gaussian, Laplace or uniform values.
 
-**Formal guarantee.** Under the assumption that AES-256 in counter mode is a pseudo-random generator, no efficient
-observer tells these values from the stated distribution sampled on a 53-bit grid: Gaussian tails reach 9.3 standard
-deviations and Laplace tails 36 scales, so truncation costs less than 1e-16 per coordinate. `SeededNoise` hides nothing
-from whoever knows the seed. Neither source removes the rounding of floating-point sums, which is outside the guarantee.
+**Formal guarantee.** If AES-256 in counter mode is a pseudo-random generator, no efficient observer tells these values
+from the same formulas fed with true randomness. Radii and Laplace magnitudes are double-precision functions of 53-bit
+uniforms or finer, so Gaussian tails reach 9.3 standard deviations and Laplace tails 36 scales; what is cut off weighs
+about 1e-16 per coordinate or less. In single precision the Gaussian's angle has 32 bits and is rounded to float32: an
+error of about 2e-7 of the radius, as from rounding the result, and none in the tail. `SeededNoise` hides nothing from
+whoever knows the seed. Floating-point rounding as such remains outside the guarantee.
 """
 
 from __future__ import annotations

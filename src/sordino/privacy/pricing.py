@@ -64,7 +64,9 @@ def price_upload(
     if placement == "central":
         return _central(uses, mechanism, noise_multiplier, sampler)
     if placement == "distributed" and not mechanism.divisible:
-        raise SordinoError("Shares of Laplace noise do not add up to Laplace noise; choose noise = 'central' or 'local', or mechanism = 'gaussian'.")
+        raise SordinoError(
+            "Shares of Laplace noise do not add up to Laplace noise; choose noise = 'central' or 'local', or mechanism = 'gaussian'."
+        )
     per_upload = noise_multiplier / math.sqrt(sampler.seats) if placement == "distributed" else noise_multiplier
     server = Charge(
         view="server",
@@ -74,7 +76,12 @@ def price_upload(
     )
     if uses == "each" or not mechanism.divisible:
         why = "uploads are used one by one" if uses == "each" else "a sum of Laplace noises is not Laplace noise"
-        rest = [Charge(view=view, whom="participants", event=server.event, because=f"{why}, so each stands on its own noise") for view in _OTHERS]
+        rest = [
+            Charge(
+                view=view, whom="participants", event=server.event, because=f"{why}, so each stands on its own noise"
+            )
+            for view in _OTHERS
+        ]
         return Price(noise_multiplier=per_upload, charges=(rest[0], server, rest[1]))
     return Price(noise_multiplier=per_upload, charges=(*_sum_alone(mechanism, per_upload, sampler, colluders), server))
 
@@ -82,7 +89,9 @@ def price_upload(
 _OTHERS: tuple[View, View] = ("public", "client")
 
 
-def _sum_alone(mechanism: Mechanism, per_upload: float, sampler: CohortSampler, colluders: int) -> tuple[Charge, Charge]:
+def _sum_alone(
+    mechanism: Mechanism, per_upload: float, sampler: CohortSampler, colluders: int
+) -> tuple[Charge, Charge]:
     total = per_upload * math.sqrt(sampler.seats)
     unknown = per_upload * math.sqrt(max(0, sampler.seats - colluders))
     return (
@@ -105,7 +114,9 @@ def _central(uses: Uses, mechanism: Mechanism, noise_multiplier: float, sampler:
     from dp_accounting import NonPrivateDpEvent
 
     if uses == "each":
-        raise SordinoError("This method uses uploads one by one, which noise = 'central' leaves bare; choose noise = 'local' or 'distributed'.")
+        raise SordinoError(
+            "This method uses uploads one by one, which noise = 'central' leaves bare; choose noise = 'local' or 'distributed'."
+        )
     event = sampler.event(mechanism.event(noise_multiplier))
     why = "the server adds the noise to the sum before anyone else sees it"
     return Price(
@@ -113,7 +124,12 @@ def _central(uses: Uses, mechanism: Mechanism, noise_multiplier: float, sampler:
         charges=(
             Charge(view="public", whom="pool", event=event, because=why),
             Charge(view="client", whom="pool", event=event, because=why),
-            Charge(view="server", whom="participants", event=NonPrivateDpEvent(), because="the server sees the sum before it adds the noise"),
+            Charge(
+                view="server",
+                whom="participants",
+                event=NonPrivateDpEvent(),
+                because="the server sees the sum before it adds the noise",
+            ),
         ),
     )
 
@@ -147,7 +163,9 @@ def price_unprotected() -> Price:
     views: tuple[View, ...] = ("public", "server", "client")
     event = NonPrivateDpEvent()
     why = "this method adds no noise"
-    return Price(noise_multiplier=0.0, charges=tuple(Charge(view=view, whom="pool", event=event, because=why) for view in views))
+    return Price(
+        noise_multiplier=0.0, charges=tuple(Charge(view=view, whom="pool", event=event, because=why) for view in views)
+    )
 
 
 def unbounded(event: DpEvent) -> bool:

@@ -20,5 +20,11 @@ def accuracy_picture(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
             name=name,
             mode="lines+markers",
         )
-    figure.update_layout(title="Accuracy over rounds", xaxis_title="round", yaxis_title="accuracy", yaxis_tickformat=".0%", template="plotly_white")
+    figure.update_layout(
+        title="Accuracy over rounds",
+        xaxis_title="round",
+        yaxis_title="accuracy",
+        yaxis_tickformat=".0%",
+        template="plotly_white",
+    )
     figure.write_html(path, include_plotlyjs=True)

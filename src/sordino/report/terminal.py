@@ -40,7 +40,9 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
         def watch(moment: Moment) -> None:
             again = moment.done <= state.get("done", 0)
             if moment.stage != state.get("stage") or again:
-                state.update(stage=moment.stage, facts="", task=progress.add_task(moment.stage, total=moment.total, facts=""))
+                state.update(
+                    stage=moment.stage, facts="", task=progress.add_task(moment.stage, total=moment.total, facts="")
+                )
             state["done"] = moment.done
             if moment.accuracy is not None and moment.epsilon is not None:
                 state["facts"] = f"accuracy {moment.accuracy:.1%} at ε {epsilon_text(moment.epsilon)}"
@@ -59,7 +61,10 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
     notes = sorted({note for summary in summaries if (note := summary["simulation_note"])})
-    table = Table(title="Accuracy and ε by view", caption="\n".join([f"worst client, δ = {delta:g}, neighbours: {first['neighbours']}", *notes]))
+    table = Table(
+        title="Accuracy and ε by view",
+        caption="\n".join([f"worst client, δ = {delta:g}, neighbours: {first['neighbours']}", *notes]),
+    )
     for column in ("run", "method", "unit", "accuracy"):
         table.add_column(column, justify="right" if column == "accuracy" else "left")
     for view in VIEWS:
@@ -84,11 +89,15 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
 
 def plan_table(plan: Mapping[str, Any]) -> Table:
     """The plan as facts, then ε per view with the reason."""
-    table = Table(title=f"Plan of {plan['name']}: {plan['method']}, {plan['unit']} level, {plan['neighbours']}", show_header=False)
+    table = Table(
+        title=f"Plan of {plan['name']}: {plan['method']}, {plan['unit']} level, {plan['neighbours']}", show_header=False
+    )
     facts = {
-        "noise": f"{plan['mechanism']}, {plan['noise']}, multiplier {plan['noise_multiplier']:.4f} (each release {plan['noise_per_release']:.4f}), clip {plan['clip_norm']:g}",
+        "noise": f"{plan['mechanism']}, {plan['noise']}, multiplier {plan['noise_multiplier']:.4f} "
+        f"(each release {plan['noise_per_release']:.4f}), clip {plan['clip_norm']:g}",
         "noise source": plan["noise_source"],
-        "cohort": f"{plan['expected_cohort']:g} of {plan['clients']} expected, {plan['rounds']} rounds, at most {plan['most_participations']} each",
+        "cohort": f"{plan['expected_cohort']:g} of {plan['clients']} expected, {plan['rounds']} rounds, "
+        f"at most {plan['most_participations']} each",
         "parameters": f"{plan['trained_parameters']:,} trained of {plan['parameters']:,}",
         "traffic": f"{plan['bytes_per_client_and_round'] / 1e6:.3g} MB per client and round",
         "memory": f"about {plan['memory_bytes'] / 1e6:,.0f} MB besides the libraries",
@@ -99,7 +108,10 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
     for view in VIEWS:
         entry = plan["epsilon"][view]
         others = "".join(f"; {name} {epsilon_text(value)}" for name, value in entry["also"].items())
-        table.add_row(f"ε {view}", f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}")
+        table.add_row(
+            f"ε {view}",
+            f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}",
+        )
     for warning in plan["warnings"]:
         table.add_row(Text("note", style="yellow"), Text(warning))
     return table

@@ -17,5 +17,7 @@ class Head:
     def trainable(self, net: Net) -> list[str]:
         names = net.parts()["head"]
         if not names:
-            raise SordinoError("tuning = 'head' needs a model with a trainable head, but this one has none; choose tuning = 'full'.")
+            raise SordinoError(
+                "tuning = 'head' needs a model with a trainable head, but this one has none; choose tuning = 'full'."
+            )
         return names

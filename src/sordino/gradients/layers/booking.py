@@ -1,4 +1,4 @@
-"""What a layer keeps of one batch: each example's gradient of one parameter, in the cheapest form that can be summed."""
+"""What a layer keeps of one batch: each example's gradient of one parameter, in the cheapest form to sum."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ConvContraction(Contraction):
 
     def patches(self, examples: slice) -> Tensor:
         padded = self._padded(examples)
-        batch, _, _, all_channels = padded.shape
+        batch = len(padded)
         image, row, column, _ = padded.stride()
         (rows, columns), (height, width) = self.kernel, self.out_size
         windows = padded.as_strided(

@@ -15,23 +15,26 @@ def book_group_norm(capture: Capture, grads: Tensor, request: Request) -> dict[s
     inputs = capture.inputs
     mean, inverse_std = capture.statistics or _moments(inputs.reshape(len(inputs), layer.num_groups, -1), layer.eps)
     per_group = layer.num_channels // layer.num_groups
-    spread = (
+    mean, inverse_std = (
         moment.view(-1, layer.num_groups, 1).expand(-1, -1, per_group).flatten(1) for moment in (mean, inverse_std)
     )
-    return _book_channels(inputs, grads, *spread, request)
+    return _book_channels(inputs, grads, mean, inverse_std, request)
 
 
 def book_instance_norm(capture: Capture, grads: Tensor, request: Request) -> dict[str, Booking]:
     layer = capture.layer
+    assert isinstance(layer, nn.modules.instancenorm._InstanceNorm)
     if layer.running_mean is not None and not layer.training:
         return book_fixed_norm(capture, grads, request)
-    return _book_channels(capture.inputs, grads, *_moments(capture.inputs.flatten(2), float(layer.eps)), request)  # type: ignore[arg-type]
+    mean, inverse_std = _moments(capture.inputs.flatten(2), layer.eps)
+    return _book_channels(capture.inputs, grads, mean, inverse_std, request)
 
 
 def book_fixed_norm(capture: Capture, grads: Tensor, request: Request) -> dict[str, Booking]:
     """Batch norm that uses its running statistics: a fixed scale and shift of each channel."""
     layer = capture.layer
-    assert isinstance(layer.running_mean, Tensor) and isinstance(layer.running_var, Tensor)
+    assert isinstance(layer, nn.modules.batchnorm._NormBase)
+    assert layer.running_mean is not None and layer.running_var is not None
     inverse_std = torch.rsqrt(layer.running_var + layer.eps)
     return _book_channels(capture.inputs, grads, layer.running_mean, inverse_std, request)
 

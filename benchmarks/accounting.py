@@ -1,0 +1,90 @@
+"""The time of pricing: 300 Poisson rounds, the noise for a target ε, and the whole `sordino plan` command."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import dp_accounting as dp
+
+from benchmarks.command import seconds_of, write_experiment
+from benchmarks.effort import interleaved_seconds, repeats
+from sordino.privacy.accounting import spent
+from sordino.privacy.calibration import calibrate
+
+ROUNDS, RATE, DELTA, NOISE_MULTIPLIER, EPSILON = 300, 0.05, 1e-5, 1.0, 4.0
+
+
+def measure() -> list[dict[str, object]]:
+    """Median seconds; dp-accounting's own PLD accountant at the same and at its finest grid stands beside ours."""
+    return [*_pricing(), _calibration(), _plan()]
+
+
+def _fresh() -> Callable[[], float]:
+    """A noise multiplier nobody has priced before, so that no cache answers."""
+    counter = itertools.count()
+    return lambda: NOISE_MULTIPLIER + 1e-6 * next(counter)
+
+
+def _event(noise_multiplier: float) -> dp.DpEvent:
+    return dp.PoissonSampledDpEvent(RATE, dp.GaussianDpEvent(noise_multiplier))
+
+
+def _ours(noise_multiplier: float, *, precise: bool) -> float:
+    return spent({_event(noise_multiplier): ROUNDS}, delta=DELTA, neighbours="zero-out", precise=precise).epsilon
+
+
+def _reference(noise_multiplier: float, interval: float) -> float:
+    accountant = dp.pld.PLDAccountant(value_discretization_interval=interval)
+    return float(accountant.compose(_event(noise_multiplier), ROUNDS).get_epsilon(DELTA))
+
+
+def _pricing() -> list[dict[str, object]]:
+    contestants = {
+        "ours, quick": lambda noise: _ours(noise, precise=False),
+        "ours, precise": lambda noise: _ours(noise, precise=True),
+        "dp-accounting 1e-3": lambda noise: _reference(noise, 1e-3),
+        "dp-accounting 1e-4": lambda noise: _reference(noise, 1e-4),
+    }
+    fresh = _fresh()
+    seconds = interleaved_seconds(
+        {name: (lambda price=price: price(fresh())) for name, price in contestants.items()}, repeats(7)
+    )
+    epsilons = {name: price(NOISE_MULTIPLIER + 0.5) for name, price in contestants.items()}
+    return [
+        {
+            "benchmark": "accounting",
+            "what": f"ε of {ROUNDS} Poisson rounds, {name}",
+            "seconds": seconds[name],
+            "ratio to ours, quick": seconds[name] / seconds["ours, quick"],
+            "epsilon": epsilons[name],
+        }
+        for name in contestants
+    ]
+
+
+def _calibration() -> dict[str, object]:
+    targets = itertools.count()
+
+    def work() -> object:
+        epsilon = EPSILON + 1e-4 * next(targets)
+        return calibrate(lambda noise: {_event(noise): ROUNDS}, epsilon=epsilon, delta=DELTA, neighbours="zero-out")
+
+    seconds = interleaved_seconds({"calibrate": work}, repeats(5))["calibrate"]
+    return {"benchmark": "accounting", "what": f"noise for ε = {EPSILON:g}", "seconds": seconds}
+
+
+def _plan() -> dict[str, object]:
+    with tempfile.TemporaryDirectory(prefix="sordino-bench-") as folder:
+        path = str(write_experiment(Path(folder)))
+        seconds = [seconds_of(["plan", path]) for _ in range(repeats(5))]
+    return {"benchmark": "accounting", "what": "sordino plan", "seconds": statistics.median(seconds)}
+
+
+if __name__ == "__main__":
+    json.dump(measure(), sys.stdout, indent=2, ensure_ascii=False)

@@ -1,0 +1,97 @@
+"""Canary audit in one run: from the number of canaries guessed right to a lower bound on ε (arXiv:2305.08846).
+
+Each of m canaries is in or out by a fair coin. Of an (ε, δ)-DP run, r guesses are right at least v times with
+probability at most
+
+    P[B ≥ v] + 2·m·δ · max over i = 1 … v of P[v > B ≥ v − i] / i,      B ~ Binomial(r, 1 / (1 + e^−ε)).
+
+Formal guarantee: if r was fixed before the coins were looked at, the lower bound exceeds the true ε with probability
+at most 1 − confidence. With every guess right it reaches about log(r / log(1 / (1 − confidence))), so one run catches
+gross breaks only; a bound below the claim is no proof of the claim.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from sordino.core import SordinoError
+
+HIGHEST_EPSILON = 700.0
+BISECTIONS = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunAudit:
+    """How many guesses were right, and what that proves against the ε claimed."""
+
+    canaries: int
+    guesses: int
+    correct: int
+    epsilon_lower: float
+    claimed_epsilon: float
+
+    @property
+    def holds(self) -> bool:
+        return self.epsilon_lower <= self.claimed_epsilon
+
+
+def audit_one_run(
+    scores: NDArray[np.float64],
+    included: NDArray[np.bool_],
+    *,
+    guesses: int,
+    claimed_epsilon: float,
+    delta: float,
+    confidence: float,
+) -> OneRunAudit:
+    """Call the canaries with the highest scores in and those with the lowest out, half of the guesses each."""
+    correct = correct_guesses(scores, included, guesses)
+    lower = epsilon_lower_bound(correct, guesses, len(scores), delta, confidence)
+    return OneRunAudit(
+        canaries=len(scores), guesses=guesses, correct=correct, epsilon_lower=lower, claimed_epsilon=claimed_epsilon
+    )
+
+
+def correct_guesses(scores: NDArray[np.float64], included: NDArray[np.bool_], guesses: int) -> int:
+    if not 0 <= guesses <= len(scores):
+        raise SordinoError(
+            f"There are {len(scores)} canaries, but {guesses} guesses were asked for; guess each at most once."
+        )
+    order = np.argsort(scores, kind="stable")
+    called_out, called_in = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
+    return int(included[called_in].sum() + (~included[called_out]).sum())
+
+
+def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
+    """The largest ε that this many correct guesses refute at δ; 0 where they refute nothing."""
+    if not (0 <= correct <= guesses <= canaries and 0 <= delta <= 1 and 0 < confidence < 1):
+        raise SordinoError(
+            "An audit needs correct ≤ guesses ≤ canaries, δ in [0, 1] and a confidence in (0, 1), but "
+            f"{correct}, {guesses}, {canaries}, {delta} and {confidence} came; check their order."
+        )
+    level = 1 - confidence
+    refuted, standing = 0.0, 1.0
+    if p_value(correct, guesses, canaries, refuted, delta) >= level:
+        return 0.0
+    while standing < HIGHEST_EPSILON and p_value(correct, guesses, canaries, standing, delta) < level:
+        refuted, standing = standing, 2 * standing
+    for _ in range(BISECTIONS):
+        middle = (refuted + standing) / 2
+        if p_value(correct, guesses, canaries, middle, delta) < level:
+            refuted = middle
+        else:
+            standing = middle
+    return refuted
+
+
+def p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
+    """The most probable that at least `correct` right guesses can be for an (ε, δ)-DP run."""
+    right = stats.binom(guesses, 1 / (1 + math.exp(-epsilon)))
+    fewer = np.cumsum(right.pmf(np.arange(correct - 1, -1, -1)))
+    correction = float(np.max(fewer / np.arange(1, correct + 1), initial=0.0))
+    return min(1.0, float(right.sf(correct - 1)) + 2 * canaries * delta * correction)

@@ -1,0 +1,84 @@
+"""A real federation with an onlooker at its door, who sees what leaves and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from sordino.core import Bounded, Private, Released
+from sordino.data.examples import Examples
+from sordino.engine.federation import SimulatedFederation
+from sordino.engine.schedule import Workers
+from sordino.engine.setup import make_device
+from sordino.engine.tariff import make_tariff
+from sordino.experiment import Experiment
+from sordino.methods.method import Method
+from sordino.models import FlatSpace, build
+from sordino.privacy.door import Door, Permit
+from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.noise import NoiseSource, SeededNoise
+from sordino.privacy.streams import stream_id
+
+Onlooker = Callable[[Line, int, Tensor], None]
+"""Is shown the ledger line, which of its releases this is, and the released value."""
+
+
+class WatchedDoor(Door):
+    """The door, with an onlooker before it."""
+
+    def __init__(self, ledger: Ledger, source: NoiseSource, watch: Onlooker) -> None:
+        super().__init__(ledger, source)
+        self._watch = watch
+
+    def open(self, line: Line) -> Permit:
+        return _WatchedPermit(line, self.ledger.charge(line), self.source, self._watch)
+
+
+class _WatchedPermit(Permit):
+    def __init__(self, line: Line, number: int, source: NoiseSource, watch: Onlooker) -> None:
+        super().__init__(line, number, source)
+        self._watch = watch
+        self._shown = 0
+
+    def release(self, value: Bounded) -> Released[Tensor]:
+        released = super().release(value)
+        self._watch(self._line, self._shown, released.value)
+        self._shown += 1
+        return released
+
+
+@contextmanager
+def watched_federation(
+    experiment: Experiment,
+    method: Method,
+    rows: list[Private[Examples]],
+    *,
+    sizes: list[int],
+    features: int,
+    watch: Onlooker,
+    source: NoiseSource | None = None,
+) -> Iterator[SimulatedFederation]:
+    """One client for each of `rows`, priced by the experiment; clients share a logistic model without bias.
+
+    Noise comes from `source`, or else from the experiment's seed. No budget holds: the ledger counts, and refuses nothing.
+    """
+    privacy, device = experiment.privacy, make_device(experiment.engine.device)
+    tariff = make_tariff(experiment, method, clients=len(rows), sizes=sizes)
+    ledger = Ledger(clients=len(rows), delta=privacy.delta, neighbours=privacy.neighbours)
+    net = build("logistic", shape=(features,), classes=2, seed=experiment.seed, bias=False).to(device)
+    workers = Workers(net, FlatSpace(net), seed=experiment.seed, device=device, workers=1)
+    noise = source or SeededNoise(stream_id("audit noise", experiment.seed))
+    try:
+        yield SimulatedFederation(
+            sizes=sizes,
+            expected_cohort=tariff.sampler.expected_cohort,
+            data=rows.__getitem__,
+            tariff=tariff,
+            door=WatchedDoor(ledger, noise, watch),
+            workers=workers,
+            schedule="workers",
+        )
+    finally:
+        workers.close()

@@ -1,0 +1,210 @@
+"""What every member of every axis must do. New members are found and tested by themselves."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+import sordino
+from sordino.core import Released, SordinoError
+from sordino.data.partition import PARTITIONERS
+from sordino.engine.simulate import _Simulation, simulate
+from sordino.experiment import experiment
+from sordino.methods import METHODS
+from sordino.methods.method import Upload
+from sordino.models import MODELS, FlatSpace, build, validate
+from sordino.pretrain import STARTS
+from sordino.privacy.ledger import read_lines
+from sordino.privacy.mechanisms import MECHANISMS
+from sordino.privacy.noise import SeededNoise
+from sordino.privacy.samplers import SAMPLERS
+from sordino.report.catalogue import axes
+from sordino.tuning import TUNINGS
+
+
+def names(registry):
+    return [member.name for member in registry]
+
+
+def method_table(name):
+    """Settings under which any method runs on a small federation, with noise that it accepts."""
+    kind = METHODS[name]
+    noise = "local" if kind.protected and kind.unit == "client" and kind.uses == "each" else "central"
+    return {"method": {"name": name}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
+
+
+@pytest.mark.parametrize("name", names(METHODS))
+def test_a_method_runs_and_its_ledger_tells_of_every_round(name, tiny, tmp_path):
+    summary = sordino.run(tiny(**method_table(name)), out=tmp_path / "run")
+    lines = read_lines(tmp_path / "run" / "ledger.jsonl")
+    assert {line.round for line in lines} <= set(range(4))
+    assert all({charge.view for charge in line.charges} == {"public", "server", "client"} for line in lines)
+    finite = [view for view, entry in summary["epsilon"].items() if math.isfinite(entry["epsilon"])]
+    assert bool(finite) == METHODS[name].protected
+    assert 0 <= summary["accuracy"] <= 1
+
+
+@dataclass
+class Recording:
+    """Passes through to a real federation and keeps what came out of it."""
+
+    inner: object
+    releases: list = field(default_factory=list)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def _keep(self, release):
+        self.releases.append(release)
+        return release
+
+    def collect_sum(self, *args):
+        return self._keep(self.inner.collect_sum(*args))
+
+    def collect_each(self, *args):
+        return self._keep(self.inner.collect_each(*args))
+
+    def collect_models(self, *args):
+        return self._keep(self.inner.collect_models(*args))
+
+
+@dataclass
+class Replaying:
+    """Gives recorded releases again; there is no raw data behind it at all."""
+
+    expected_cohort: float
+    sizes: list
+    releases: list
+
+    def _next(self, *args):
+        return self.releases.pop(0)
+
+    collect_sum = collect_each = collect_models = _next
+
+
+@pytest.mark.parametrize("name", names(METHODS))
+def test_the_server_depends_on_releases_alone(name, tiny, tmp_path, monkeypatch):
+    recordings = []
+    begin = _Simulation.__init__
+
+    def recording(self, *args):
+        begin(self, *args)
+        self.federation = Recording(self.federation)
+        recordings.append((self, dict(self.state)))
+
+    monkeypatch.setattr(_Simulation, "__init__", recording)
+    simulate(experiment(tiny(**method_table(name))), tmp_path / "run")
+    simulation, state = recordings[0]
+    federation = simulation.federation
+    replay = Replaying(federation.expected_cohort, list(federation.sizes), list(federation.releases))
+    for number in range(4):
+        state = simulation.setup.method.round(number, state, replay)
+    assert state.keys() == simulation.state.keys()
+    assert all(torch.equal(state[key], simulation.state[key]) for key in state)
+
+
+@pytest.mark.parametrize("name", names(METHODS))
+def test_a_method_gets_released_values_only(name, tiny, tmp_path, monkeypatch):
+    seen = []
+    begin = _Simulation.__init__
+
+    def recording(self, *args):
+        begin(self, *args)
+        self.federation = Recording(self.federation)
+        seen.append(self.federation)
+
+    monkeypatch.setattr(_Simulation, "__init__", recording)
+    simulate(experiment(tiny(**method_table(name))), tmp_path / "run")
+    for release in seen[0].releases:
+        values = [upload.value for upload in release] if isinstance(release, list) else [release]
+        assert all(isinstance(upload, Upload) for upload in release) if isinstance(release, list) else True
+        assert all(isinstance(value, Released) for value in values)
+
+
+def test_a_job_that_reads_a_private_value_or_returns_a_bare_one_fails(tiny, tmp_path):
+    from sordino.methods.dp_fedavg import DpFedAvg
+
+    class Leaky(DpFedAvg):
+        def round(self, number, state, federation):
+            return {"model": state["model"] + federation.data(0).value.features("cpu").sum()}
+
+    METHODS.register("leaky")(Leaky)
+    try:
+        with pytest.raises(AttributeError):
+            sordino.run(tiny(method={"name": "leaky"}), out=tmp_path / "run")
+    finally:
+        del METHODS._members["leaky"]
+
+
+@pytest.mark.parametrize("name", names(MECHANISMS))
+def test_a_mechanism_tells_the_accountant_what_it_draws(name):
+    mechanism = MECHANISMS[name]()
+    assert mechanism.event(1.3).noise_multiplier == 1.3
+    assert type(mechanism.event(0.0)).__name__ == "NonPrivateDpEvent"
+    values = mechanism.draw(SeededNoise(1), torch.zeros(50_000), scale=2.0, stream=1)
+    spread = float(values.abs().mean()) / 2.0
+    assert spread == pytest.approx({"gaussian": math.sqrt(2 / math.pi), "laplace": 1.0}.get(name, spread), rel=0.03)
+    assert mechanism.norm in ("l1", "l2")
+
+
+@pytest.mark.parametrize("name", names(SAMPLERS))
+def test_a_sampler_draws_from_its_pool_and_within_its_seats(name):
+    sampler = SAMPLERS[name](clients=30, rounds=10, expected_cohort=5, participation_cap=5, bounded=True)
+    for number in range(10):
+        cohort = sampler.draw(number, SeededNoise(2))
+        assert set(cohort.tolist()) <= set(sampler.pool(number).tolist())
+        assert len(cohort) <= sampler.seats
+        assert np.all(np.diff(cohort) > 0)
+
+
+@pytest.mark.parametrize("name", names(MODELS))
+def test_a_model_has_a_head_and_a_body_and_trains_without_batchnorm(name):
+    text = name == "lstm"
+    shape = (16,) if text else (3, 32, 32)
+    net = build(name, shape=shape, classes=5, vocabulary=50 if text else 0, seed=1)
+    everything = [parameter for parameter, _ in net.named_parameters()]
+    validate(net, everything)
+    assert sorted(sum(net.parts().values(), [])) == sorted(everything)
+    assert net.parts()["head"]
+    inputs = torch.randint(50, (2, 16)) if text else torch.randn(2, *shape)
+    assert net(inputs).shape == (2, 5)
+    space = FlatSpace(net)
+    flat = space.read(net)
+    space.write(net, flat + 1)
+    assert torch.allclose(space.read(net), flat + 1)
+
+
+@pytest.mark.parametrize("name", names(PARTITIONERS))
+def test_a_partitioner_gives_every_row_to_one_client(name):
+    labels = np.arange(300) % 6
+    settings = {"quantity": {"ratios": (3, 2, 1)}, "groups": {"groups": (2, 2, 2)}}.get(name, {})
+    column = np.repeat(np.arange(3), 100) if name == "column" else None
+    partition = PARTITIONERS[name](**settings).split(labels, column, clients=3, rng=np.random.default_rng(1))
+    assert sorted(partition.indices.tolist()) == list(range(300))
+    assert partition.sizes.min() > 0
+
+
+@pytest.mark.parametrize("name", names(TUNINGS))
+def test_a_tuning_trains_parameters_that_exist(name):
+    net = build("mlp", shape=(1, 8, 8), classes=3)
+    trained = TUNINGS[name]().trainable(net)
+    assert trained
+    assert set(trained) <= {parameter for parameter, _ in net.named_parameters()}
+
+
+@pytest.mark.parametrize("name", names(STARTS))
+def test_a_start_never_takes_private_data(name, tiny, tmp_path):
+    if name in ("scratch", "file"):
+        assert "data" not in STARTS[name].__dataclass_fields__
+        return
+    table = tiny(start={"name": name, "data": {"source": "digits", "visibility": "private"}})
+    with pytest.raises(SordinoError, match="marked public"):
+        sordino.run(table, out=tmp_path / "run")
+
+
+def test_the_catalogue_finds_everything_by_itself():
+    catalogue = axes()
+    assert {"fedavg", "dp-fedavg", "dp-sgd"} <= set(catalogue["method"])
+    assert all(summary for members in catalogue.values() for summary in members.values())
