@@ -2,6 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+PEERS ?= .venv-peers
 
 .PHONY: demo test check bench clean
 
@@ -26,8 +27,13 @@ $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	touch $@
 
-bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+$(PEERS)/.installed: benchmarks/peers-constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --constraint benchmarks/peers-constraints.txt torch "flwr[simulation]" pfl
+	touch $@
+
+bench: $(VENV)/.bench $(PEERS)/.installed
+	SORDINO_BENCH_PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis runs
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis runs

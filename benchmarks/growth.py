@@ -43,9 +43,7 @@ def _parameters(hidden: int) -> int:
 
 
 def _grown(what: str, federations: dict[int, RunningFederation]) -> list[dict[str, object]]:
-    seconds = interleaved_seconds(
-        {str(size): running.do_round for size, running in federations.items()}, repeats(7)
-    )
+    seconds = interleaved_seconds({str(size): running.do_round for size, running in federations.items()}, repeats(7))
     exponent = _exponent({size: seconds[str(size)] for size in federations})
     return [
         {"benchmark": "growth", "with": what, "size": size, "ms": 1e3 * seconds[str(size)], "exponent": exponent}
@@ -55,7 +53,9 @@ def _grown(what: str, federations: dict[int, RunningFederation]) -> list[dict[st
 
 def _exponent(seconds: dict[int, float]) -> float:
     """The slope of log time over log size."""
-    return statistics.linear_regression([math.log(size) for size in seconds], [math.log(t) for t in seconds.values()]).slope
+    return statistics.linear_regression(
+        [math.log(size) for size in seconds], [math.log(t) for t in seconds.values()]
+    ).slope
 
 
 if __name__ == "__main__":

@@ -118,7 +118,9 @@ def pfl(job: RoundJob) -> None:
             self.wait()
             return Metrics()
 
-        def after_central_iteration(self, metrics: Metrics, model: PyTorchModel, *, central_iteration: int) -> tuple[bool, Metrics]:
+        def after_central_iteration(
+            self, metrics: Metrics, model: PyTorchModel, *, central_iteration: int
+        ) -> tuple[bool, Metrics]:
             reply(time.perf_counter() - self.begin, {"version": __version__})
             return not self.wait(), Metrics()
 
@@ -129,13 +131,18 @@ def pfl(job: RoundJob) -> None:
 
     data = _everyones_features(job.name)
     users = list(range(job.clients))
-    dataset = FederatedDataset(lambda user: Dataset(raw_data=list(data[user]), user_id=user), get_user_sampler("minimize_reuse", users))
+    dataset = FederatedDataset(
+        lambda user: Dataset(raw_data=list(data[user]), user_id=user), get_user_sampler("minimize_reuse", users)
+    )
     module = WithLoss()
     model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
     privacy = CentrallyAppliedPrivacyMechanism(GaussianMechanism(L2_CLIP_NORM, NOISE_MULTIPLIER))
     FederatedAveraging().run(
         NNAlgorithmParams(
-            central_num_iterations=10**6, evaluation_frequency=10**7, train_cohort_size=job.clients, val_cohort_size=None
+            central_num_iterations=10**6,
+            evaluation_frequency=10**7,
+            train_cohort_size=job.clients,
+            val_cohort_size=None,
         ),
         SimulatedBackend(dataset, dataset, postprocessors=[privacy]),
         model,

@@ -166,7 +166,7 @@ def test_a_model_has_a_head_and_a_body_and_trains_without_batchnorm(name):
     net = build(name, shape=shape, classes=5, vocabulary=50 if text else 0, seed=1)
     everything = [parameter for parameter, _ in net.named_parameters()]
     validate(net, everything)
-    assert sorted(sum(net.parts().values(), [])) == sorted(everything)
+    assert sorted(name for part in net.parts().values() for name in part) == sorted(everything)
     assert net.parts()["head"]
     inputs = torch.randint(50, (2, 16)) if text else torch.randn(2, *shape)
     assert net(inputs).shape == (2, 5)

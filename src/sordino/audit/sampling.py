@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,17 +17,35 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-def sampling_p_value(draws: Sequence[NDArray[np.int64]], *, units: int, claimed: DpEvent) -> float:
-    """How probable draws as frequent as these are, if every one of `units` is drawn no more often than claimed.
+@dataclass(frozen=True, kw_only=True)
+class SamplingAudit:
+    """The least rate at which somebody was drawn, against the rate that was charged."""
 
-    Formal guarantee: for independent draws at the claimed rate or less, P[p-value ≤ x] ≤ x. Half of x is spent on the
-    total, half on the unit drawn most often, so a rate that is wrong for one unit alone is seen too.
+    rate_lower: float
+    claimed_rate: float
+
+    @property
+    def holds(self) -> bool:
+        return self.rate_lower <= self.claimed_rate
+
+
+def audit_sampling(
+    draws: Sequence[NDArray[np.int64]], *, units: int, claimed: DpEvent, confidence: float
+) -> SamplingAudit:
+    """Hold independent draws from `units` against the event of one sampled release.
+
+    Formal guarantee: the bound exceeds every unit's rate with probability at most 1 − confidence (Clopper-Pearson). Half
+    of that is spent on all units together, half on the one drawn most often, so a rate wrong for one alone is seen too.
     """
     drawn = sampling(claimed)
     if drawn is None:
         raise SordinoError(f"The event {describe(claimed)} draws nobody by lot; give the event of one sampled release.")
-    rate, _ = drawn
     counts = np.bincount(np.concatenate([np.zeros(0, dtype=np.int64), *draws]), minlength=units)
-    together = stats.binom.sf(counts.sum() - 1, len(draws) * units, rate)
-    most_often = stats.binom.sf(counts.max(initial=0) - 1, len(draws), rate) * units
-    return min(1.0, 2 * float(min(together, most_often)))
+    level = (1 - confidence) / 2
+    together = _clopper_pearson_lower(int(counts.sum()), len(draws) * units, level)
+    most_often = _clopper_pearson_lower(int(counts.max()), len(draws), level / units)
+    return SamplingAudit(rate_lower=max(together, most_often), claimed_rate=drawn[0])
+
+
+def _clopper_pearson_lower(events: int, trials: int, level: float) -> float:
+    return float(stats.beta.ppf(level, events, trials - events + 1)) if events else 0.0

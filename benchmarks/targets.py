@@ -1,0 +1,144 @@
+"""What the fast core has to reach, as ratios within one run; the few absolute limits are what a person waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Row = Mapping[str, object]
+Rows = Sequence[Row]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A figure that must stay on the right side of a limit."""
+
+    name: str
+    benchmark: str
+    measured: Callable[[Rows], object]
+    """The figure, from this benchmark's rows; raises LookupError where nobody measured it."""
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def limit(self) -> str:
+        return f"≤ {self.at_most:g}" if self.at_most is not None else f"≥ {self.at_least:g}"
+
+    def judge(self, rows: Rows) -> Verdict:
+        try:
+            figure = float(str(self.measured(rows)))
+        except (LookupError, ValueError):
+            return Verdict(target=self, figure=None)
+        return Verdict(target=self, figure=figure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A target beside what was measured; what was not measured is not met."""
+
+    target: Target
+    figure: float | None
+
+    @property
+    def met(self) -> bool:
+        if self.figure is None:
+            return False
+        above = self.target.at_least is None or self.figure >= self.target.at_least
+        return above and (self.target.at_most is None or self.figure <= self.target.at_most)
+
+    @property
+    def sentence(self) -> str:
+        found = "was not measured" if self.figure is None else f"is {self.figure:.3g}"
+        return f"{self.target.name} {found}, but must be {self.target.limit}"
+
+
+def find(rows: Rows, **where: object) -> Row:
+    """The one row with these entries."""
+    for row in rows:
+        if all(row.get(key) == value for key, value in where.items()):
+            return row
+    raise LookupError(f"no row has {where}")
+
+
+STEP_MODELS = ("mlp", "lenet5", "resnet20-gn", "resnet18-gn")
+ROUND_LIMITS = {"mlp": (100.0, 4.0), "lenet5": (2.5, 1.7), "resnet20": (1.5, 1.5)}
+"""At least so many times faster than Flower's simulation with its default settings, and than pfl-research."""
+
+
+def _best_opacus(rows: Rows, model: str) -> float:
+    """How many times longer Opacus' fastest mode takes than ours; neither adds noise there."""
+    modes = [row for row in rows if row["model"] == model and str(row["step"]).startswith("opacus")]
+    if not modes:
+        raise LookupError(f"no mode of Opacus was timed on {model}")
+    best = min(float(str(row["ms"])) for row in modes)
+    return best / float(str(find(rows, model=model, step="sordino")["ms"]))
+
+
+def _worst_noise(rows: Rows) -> float:
+    return max(float(str(row["secure gaussian / randn"])) for row in rows)
+
+
+def _step_targets(model: str) -> tuple[Target, Target]:
+    return (
+        Target(
+            name=f"DP-SGD step on {model} / plain SGD step",
+            benchmark="dp_sgd_step",
+            measured=lambda rows: find(rows, model=model, step="sordino with noise")["ratio"],
+            at_most=1.7,
+        ),
+        Target(
+            name=f"best Opacus step on {model} / ours",
+            benchmark="dp_sgd_step",
+            measured=lambda rows: _best_opacus(rows, model),
+            at_least=2.0,
+        ),
+    )
+
+
+def _round_targets(model: str, flower: float, pfl: float) -> tuple[Target, Target]:
+    def against(peer: str, at_least: float) -> Target:
+        return Target(
+            name=f"{peer} round of {model} / ours",
+            benchmark="rounds",
+            measured=lambda rows: find(rows, model=model)[f"{peer} / sordino"],
+            at_least=at_least,
+        )
+
+    return against("flower", flower), against("pfl", pfl)
+
+
+TARGETS: tuple[Target, ...] = (
+    *(target for model in STEP_MODELS for target in _step_targets(model)),
+    *(target for model, limits in ROUND_LIMITS.items() for target in _round_targets(model, *limits)),
+    Target(
+        name="seconds from `sordino run` to the end of its first round",
+        benchmark="startup",
+        measured=lambda rows: find(rows, what="first round done")["seconds"],
+        at_most=3.0,
+    ),
+    Target(
+        name="seconds of `sordino plan`",
+        benchmark="accounting",
+        measured=lambda rows: find(rows, what="sordino plan")["seconds"],
+        at_most=2.0,
+    ),
+    Target(
+        name="epoch with the body run again / epoch on cached features",
+        benchmark="cached_head",
+        measured=lambda rows: rows[0]["recomputed / cached"],
+        at_least=20.0,
+    ),
+    Target(
+        name="relative difference between those two trained heads",
+        benchmark="cached_head",
+        measured=lambda rows: rows[0]["relative difference of the heads"],
+        at_most=1e-4,
+    ),
+    Target(
+        name="peak memory with 100,000 clients / with 100",
+        benchmark="roster_memory",
+        measured=lambda rows: find(rows, clients=100_000)["ratio to 100 clients"],
+        at_most=1.1,
+    ),
+    Target(name="secure Gaussian noise / torch.randn", benchmark="noise", measured=_worst_noise, at_most=1.0),
+)

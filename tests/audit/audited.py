@@ -1,0 +1,230 @@
+"""Audits of the real parts, each a function that returns what it proved and what was claimed.
+
+An audit alarms when it proves more than was claimed. All of them are run on the right parts, so each has a confidence of
+1 - 0.05 / len(AUDITS): the chance that any of them alarms falsely, over all seeds, is at most 5 %. Seeds are fixed, so the
+outcome of a test never changes by itself.
+"""
+
+import numpy as np
+import torch
+from dp_accounting import NonPrivateDpEvent
+
+from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
+from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound, mu_lower_bound
+from sordino.audit.sampling import audit_sampling
+from sordino.audit.watched import watched_federation
+from sordino.core import Private, Released
+from sordino.data.examples import IDENTITY, Examples
+from sordino.engine.setup import make_method
+from sordino.experiment import experiment
+from sordino.privacy.clipping import Clip, bound_sum
+from sordino.privacy.door import Door
+from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.mechanisms import MECHANISMS
+from sordino.privacy.noise import SeededNoise
+from sordino.privacy.pricing import Charge
+from sordino.privacy.samplers import Everyone
+
+CLIP = 0.5
+CANARIES = 1000
+GUESSES = 300
+REPEATS = 4000
+STEPS = {"name": "dp-sgd", "batch_size": 250, "local_steps": 2, "learning_rate": 1e-3}
+
+
+def run_of(*, clients=CANARIES, rounds=1, method=None, **privacy):
+    shared = {"noise_multiplier": 2.0, "delta": 1e-6, "clip_norm": CLIP, "sampler": "everyone"}
+    return experiment(
+        {
+            "seed": 11,
+            "rounds": rounds,
+            "data": {"source": "digits", "clients": clients},
+            "model": {"name": "logistic"},
+            "method": method or {"name": "dp-fedavg"},
+            "privacy": {**shared, **privacy},
+        }
+    )
+
+
+def guessed(sighting, confidence):
+    audit = sighting.audit(guesses=GUESSES, confidence=confidence)
+    return audit.epsilon_lower, audit.claimed_epsilon
+
+
+def clients_in_one_run(view, **privacy):
+    """Two rounds in which every client is a canary; what is proved and claimed is ε."""
+    return lambda confidence: guessed(client_canaries(run_of(rounds=2, **privacy), view=view), confidence)
+
+
+def examples_in_one_run(**privacy):
+    """Two clients with canary rows, two noisy steps each; what is proved and claimed is ε."""
+    table = run_of(clients=2, method=STEPS, **privacy)
+    return lambda confidence: guessed(example_canaries(table, canaries=CANARIES), confidence)
+
+
+def clients_as_repeats(view, noise, per_view_multiplier=0.5, shares=1):
+    """The canaries of one round taken as repeats: their coordinates have independent noise. Proved and claimed: μ."""
+
+    def audit(confidence):
+        table = run_of(noise=noise, noise_multiplier=per_view_multiplier * shares**0.5)
+        seen = client_canaries(table, view=view)
+        absent, present = seen.scores[~seen.included], seen.scores[seen.included]
+        result = audit_gaussian_dp(absent, present, noise_multiplier=per_view_multiplier, confidence=confidence)
+        return result.mu_lower, result.claimed_mu
+
+    return audit
+
+
+def at_the_door(mechanism, contributions, weights, seed):
+    """A weighted sum of several releases, repeated, without and with a unit that asks for too much."""
+    norm = MECHANISMS[mechanism]().norm
+    door = Door(Ledger(clients=1, delta=1e-6, neighbours="zero-out"), SeededNoise(seed))
+    free = Charge(view="public", whom="pool", event=NonPrivateDpEvent(), because="priced by the test")
+    line = Line(
+        round=0,
+        label="update",
+        unit="client",
+        owner="server",
+        mechanism=mechanism,
+        norm=norm,
+        clip_bound=CLIP,
+        noise_multiplier=1.0,
+        releases=1,
+        charges=(free,),
+    )
+
+    def release(asked):
+        update = Private(torch.full((1,), asked))
+        return door.open(line).release(bound_sum([update], Clip(bound=CLIP, norm=norm), like=torch.zeros(1))).value
+
+    def sample(here):
+        return sum(
+            weight * release(here * contribution * OVERSHOOT * CLIP)
+            for contribution, weight in zip(contributions, weights, strict=True)
+        ).item()
+
+    return [sample(0.0) for _ in range(REPEATS)], [sample(1.0) for _ in range(REPEATS)]
+
+
+def gaussian_release(confidence):
+    result = audit_gaussian_dp(*at_the_door("gaussian", [1], [1], 1), noise_multiplier=1.0, confidence=confidence)
+    return result.mu_lower, result.claimed_mu
+
+
+def two_gaussian_releases(confidence):
+    """A unit that turns its sign, and an onlooker who subtracts: noise used twice is gone. Claimed μ = √2 / z."""
+    samples = at_the_door("gaussian", [1, -1], [1, -1], 2)
+    result = audit_gaussian_dp(*samples, noise_multiplier=1.0, releases=2, confidence=confidence)
+    return result.mu_lower, result.claimed_mu
+
+
+def laplace_release(confidence):
+    return epsilon_lower_bound(*at_the_door("laplace", [1], [1], 3), delta=0.0, confidence=confidence), 1.0
+
+
+class Silent:
+    def run(self, start, examples, context):
+        return torch.zeros_like(start)
+
+
+def nothing(count):
+    one = Examples(inputs=torch.zeros(1, 1), labels=torch.zeros(1, dtype=torch.int64), normalisation=IDENTITY)
+    return [Private(one)] * count
+
+
+def missing_client(confidence):
+    """Four seats, of which one is empty every other round. The squared length of a release of zeros must not tell."""
+    rounds, clients, numbers = 800, 4, 256
+    table = run_of(clients=clients, rounds=rounds, noise="distributed")
+    lengths = []
+
+    class Absent(Everyone):
+        def draw(self, round_number, source):
+            return self.pool(round_number)[round_number % 2 :]
+
+    with watched_federation(
+        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+    ) as federation:
+        sampler = Absent(clients=clients, rounds=rounds, expected_cohort=clients)
+        object.__setattr__(federation.tariff, "sampler", sampler)
+        for number in range(rounds):
+            total = federation.collect_sum(number, Released.public(torch.zeros(numbers)), Silent()).value
+            lengths.append(total.square().sum().item())
+    return mu_lower_bound(lengths[1::2], lengths[::2], confidence=confidence), 1 / 2.0
+
+
+def drawn_cohorts(confidence, sampler="poisson", noise="central"):
+    """Who was drawn in each round, against the event the round was charged with. Proved and claimed: a rate."""
+    clients, rounds = 100, 60
+    table = run_of(clients=clients, rounds=rounds, noise=noise, sampler=sampler, expected_cohort=10)
+    with watched_federation(
+        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+    ) as federation:
+        for number in range(rounds):
+            federation.collect_sum(number, Released.public(torch.zeros(1)), Silent())
+        lines = federation.door.ledger.lines
+    draws = [np.array(line.participants, dtype=np.int64) for line in lines]
+    charge = next(charge for charge in lines[0].charges if charge.view == "public")
+    result = audit_sampling(draws, units=clients, claimed=charge.event, confidence=confidence)
+    return result.rate_lower, result.claimed_rate
+
+
+def drawn_batches(confidence):
+    """With next to no noise, the rows of each batch show in the released gradients. Proved and claimed: a rate."""
+    count, rounds = 200, 60
+    method = {"name": "dp-sgd", "batch_size": 20, "learning_rate": 1e-3}
+    table = run_of(clients=1, rounds=rounds, method=method, noise_multiplier=1e-3)
+    rows = Examples(
+        inputs=OVERSHOOT * CLIP * torch.eye(count),
+        labels=torch.ones(count, dtype=torch.int64),
+        normalisation=IDENTITY,
+    )
+    draws = []
+
+    def watch(line, index, gradient):
+        up, down = gradient.view(2, -1)
+        draws.append(torch.nonzero(up - down > CLIP / 2).flatten().numpy())
+
+    with watched_federation(
+        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch
+    ) as federation:
+        state = {"model": torch.zeros(2 * count)}
+        for number in range(rounds):
+            state = make_method(table).round(number, state, federation)
+        charge = federation.door.ledger.lines[0].charges[0]
+    result = audit_sampling(draws, units=count, claimed=charge.event, confidence=confidence)
+    return result.rate_lower, result.claimed_rate
+
+
+AUDITS = {
+    "one release, gaussian": gaussian_release,
+    "two releases, gaussian": two_gaussian_releases,
+    "one release, laplace": laplace_release,
+    "one run, central, public": clients_in_one_run("public"),
+    "one run, central poisson, public": clients_in_one_run("public", sampler="poisson", expected_cohort=300),
+    "one run, distributed, public": clients_in_one_run("public", noise="distributed"),
+    "one run, distributed, server": clients_in_one_run(
+        "server", noise="distributed", noise_multiplier=2 * CANARIES**0.5
+    ),
+    "one run, local, public": clients_in_one_run("public", noise="local", noise_multiplier=2 / CANARIES**0.5),
+    "one run, local, server": clients_in_one_run("server", noise="local"),
+    "one run, laplace, public": clients_in_one_run("public", mechanism="laplace"),
+    "one run, laplace local, server": clients_in_one_run("server", mechanism="laplace", noise="local"),
+    "one run, steps in clients": examples_in_one_run(),
+    "repeats, central, public": clients_as_repeats("public", "central"),
+    "repeats, distributed, public": clients_as_repeats("public", "distributed"),
+    "repeats, distributed, server": clients_as_repeats("server", "distributed", shares=CANARIES),
+    "repeats, local, server": clients_as_repeats("server", "local"),
+    "missing client": missing_client,
+    "drawn cohorts": drawn_cohorts,
+    "drawn cohorts, distributed": lambda confidence: drawn_cohorts(confidence, noise="distributed"),
+    "drawn cohorts, fixed size": lambda confidence: drawn_cohorts(confidence, sampler="fixed-size"),
+    "drawn batches": drawn_batches,
+}
+
+FAMILY_ERROR = 0.05
+CONFIDENCE = 1 - FAMILY_ERROR / len(AUDITS)
+
+
+def proved_and_claimed(name):
+    return AUDITS[name](CONFIDENCE)

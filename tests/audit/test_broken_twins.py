@@ -1,0 +1,124 @@
+"""Every broken twin of a real part is caught: an audit that cannot catch it would be no evidence for the real one.
+
+Each pair below is an audit that alarms on that twin, with the same seeds and confidence with which it does not alarm on
+the real part. The chance of a false alarm is stated in audited.py.
+"""
+
+import dataclasses
+
+import pytest
+import torch
+from audited import proved_and_claimed
+
+from sordino.gradients import ClippedGradients
+from sordino.methods import dp_sgd
+from sordino.privacy import clipping, door
+from sordino.privacy.door import Permit
+from sordino.privacy.samplers import Poisson, poisson_batch
+from sordino.privacy.streams import stream_id
+
+
+def noise_forgotten(patch):
+    patch.setattr(Permit, "_noise", lambda self, like, shares, purpose: torch.zeros_like(like))
+
+
+def half_the_noise(patch):
+    right = Permit._noise
+    patch.setattr(Permit, "_noise", lambda self, like, shares, purpose: right(self, like, shares / 2, purpose))
+
+
+def clip_skipped(patch):
+    patch.setattr(clipping, "clip_rows", lambda rows, clip: rows)
+    right = ClippedGradients.sum
+    patch.setattr(ClippedGradients, "sum", lambda self, x, y, clip_norm: right(self, x, y, clip_norm=1e6))
+
+
+def average_clipped(patch):
+    """The mean gradient is clipped, and so is the sum that it stands for; no example is."""
+    right = ClippedGradients.sum
+
+    def wrong(self, inputs, targets, clip_norm):
+        found = right(self, inputs, targets, clip_norm=1e6)
+        mean = clipping.clip_rows(found.total / max(1, len(inputs)), clipping.Clip(bound=clip_norm, norm="l2"))
+        return dataclasses.replace(found, total=mean * len(inputs))
+
+    patch.setattr(ClippedGradients, "sum", wrong)
+
+
+def noise_reused(patch):
+    """The number of the ledger's line is left out of the stream's name, so every round draws the same noise."""
+    patch.setattr(door, "stream_id", lambda kind, number, *rest: stream_id(kind, *rest))
+
+
+def seats_left_empty(patch):
+    patch.setattr(Permit, "fill_seats", lambda self, missing, like: self._empty(like), raising=True)
+    patch.setattr(Permit, "_empty", lambda self, like: door.mint(torch.zeros_like(like)), raising=False)
+
+
+def drawn_twice_as_often(patch):
+    right = Poisson.draw
+    patch.setattr(
+        Poisson,
+        "draw",
+        lambda self, number, source: right(
+            dataclasses.replace(self, expected_cohort=2 * self.expected_cohort), number, source
+        ),
+    )
+    patch.setattr(
+        dp_sgd,
+        "poisson_batch",
+        lambda examples, rate, source, stream: poisson_batch(examples, 2 * rate, source, stream=stream),
+    )
+
+
+CAUGHT_BY = {
+    noise_forgotten: [
+        "one release, gaussian",
+        "one release, laplace",
+        "one run, central, public",
+        "one run, distributed, public",
+        "one run, distributed, server",
+        "one run, local, server",
+        "one run, laplace, public",
+        "one run, laplace local, server",
+        "one run, steps in clients",
+    ],
+    half_the_noise: [
+        "one release, gaussian",
+        "two releases, gaussian",
+        "one release, laplace",
+        "repeats, central, public",
+        "repeats, distributed, public",
+        "repeats, distributed, server",
+        "repeats, local, server",
+    ],
+    clip_skipped: [
+        "one release, gaussian",
+        "one release, laplace",
+        "one run, central, public",
+        "one run, distributed, server",
+        "one run, local, server",
+        "one run, laplace, public",
+        "one run, steps in clients",
+    ],
+    average_clipped: ["one run, steps in clients"],
+    noise_reused: [
+        "two releases, gaussian",
+        "one run, central, public",
+        "one run, distributed, public",
+        "one run, local, server",
+    ],
+    seats_left_empty: ["missing client"],
+    drawn_twice_as_often: ["drawn cohorts", "drawn cohorts, distributed", "drawn batches"],
+}
+
+
+@pytest.mark.parametrize(
+    ("twin", "audit"),
+    [(twin, audit) for twin, audits in CAUGHT_BY.items() for audit in audits],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_a_broken_twin_is_caught(twin, audit, monkeypatch):
+    twin(monkeypatch)
+    proved, claimed = proved_and_claimed(audit)
+    assert proved > claimed
