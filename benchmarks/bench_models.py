@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from sordino.models import build
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
@@ -48,55 +50,26 @@ class ResidualBlock(nn.Module):
         return torch.relu(self.norm2(self.conv2(hidden)) + self.shortcut(inputs))
 
 
-def residual_network(widths: tuple[int, ...], blocks_per_stage: int, norm_groups: int, classes: int = 10) -> nn.Module:
-    layers: list[nn.Module] = [
-        nn.Conv2d(3, widths[0], 3, 1, 1, bias=False),
-        nn.GroupNorm(norm_groups, widths[0]),
-        nn.ReLU(),
-    ]
-    channels = widths[0]
-    for stage, width in enumerate(widths):
-        for block in range(blocks_per_stage):
+def resnet18(classes: int = 10, norm_groups: int = 32) -> nn.Module:
+    """ResNet-18 for small pictures: a 3x3 stem, and group norm in place of batch norm."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.GroupNorm(norm_groups, 64), nn.ReLU()]
+    channels = 64
+    for stage, width in enumerate((64, 128, 256, 512)):
+        for block in range(2):
             stride = 2 if stage > 0 and block == 0 else 1
             layers.append(ResidualBlock(channels, width, stride, norm_groups))
             channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+def _ours(name: str, shape: tuple[int, ...]) -> Callable[[], nn.Module]:
+    return lambda: build(name, shape=shape, classes=10)
 
 
-def lenet5() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 32, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(1600, 512),
-        nn.ReLU(),
-        nn.Linear(512, 512),
-        nn.ReLU(),
-        nn.Linear(512, 10),
-    )
-
-
+IMAGE = (3, 32, 32)
 WORKLOADS = (
-    Workload(name="mlp", build=mlp, input_shape=(784,), batch=256),
-    Workload(name="lenet5", build=lenet5, input_shape=(3, 32, 32), batch=256),
-    Workload(
-        name="resnet20-gn",
-        build=lambda: residual_network((16, 32, 64), blocks_per_stage=3, norm_groups=8),
-        input_shape=(3, 32, 32),
-        batch=256,
-    ),
-    Workload(
-        name="resnet18-gn",
-        build=lambda: residual_network((64, 128, 256, 512), blocks_per_stage=2, norm_groups=32),
-        input_shape=(3, 32, 32),
-        batch=64,
-    ),
+    Workload(name="mlp", build=_ours("mlp", (784,)), input_shape=(784,), batch=256),
+    Workload(name="lenet5", build=_ours("lenet5", IMAGE), input_shape=IMAGE, batch=256),
+    Workload(name="resnet20-gn", build=_ours("resnet20", IMAGE), input_shape=IMAGE, batch=256),
+    Workload(name="resnet18-gn", build=resnet18, input_shape=IMAGE, batch=64),
 )

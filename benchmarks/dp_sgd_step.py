@@ -96,34 +96,35 @@ def _plain(model: nn.Module, inputs: Tensor, targets: Tensor) -> Step:
 
 
 @torch.no_grad()
-def _apply(model: nn.Module, flat: Tensor, batch: int) -> None:
-    parameters = list(model.parameters())
-    pieces = flat.split([parameter.numel() for parameter in parameters])
+def _apply(parameters: list[nn.Parameter], flat: Tensor, batch: int) -> None:
+    pieces = torch.split(flat, [parameter.numel() for parameter in parameters])
     shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, parameters, strict=True)]
     torch._foreach_add_(parameters, shaped, alpha=-LEARNING_RATE / batch)
 
 
 def _ours(model: nn.Module, inputs: Tensor, targets: Tensor, *, noise: bool) -> Step:
     engine = ClippedGradients(model)
+    parameters = list(model.parameters())
     buffer = torch.empty(engine.size)
 
     def step() -> None:
         total = engine.sum(inputs, targets, clip_norm=CLIP_NORM).total
         if noise:
             total.add_(buffer.normal_(), alpha=NOISE_MULTIPLIER * CLIP_NORM)
-        _apply(model, total, len(inputs))
+        _apply(parameters, total, len(inputs))
 
     return step
 
 
 def _vmapped(model: nn.Module, inputs: Tensor, targets: Tensor) -> Step:
     names = [name for name, _ in model.named_parameters()]
+    parameters = list(model.parameters())
 
     def step() -> None:
         rows = list(vmap_gradients(model, names, inputs, targets, loss=cross_entropy_per_example).values())
         norms = torch.stack([torch.linalg.vector_norm(row.flatten(1), dim=1) for row in rows]).norm(dim=0)
         factors = (CLIP_NORM / norms).clamp(max=1)
-        _apply(model, torch.cat([factors @ row.flatten(1) for row in rows]), len(inputs))
+        _apply(parameters, torch.cat([factors @ row.flatten(1) for row in rows]), len(inputs))
 
     return step
 

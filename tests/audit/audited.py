@@ -5,6 +5,8 @@ An audit alarms when it proves more than was claimed. All of them are run on the
 outcome of a test never changes by itself.
 """
 
+import dataclasses
+
 import numpy as np
 import torch
 from dp_accounting import NonPrivateDpEvent
@@ -27,8 +29,7 @@ from sordino.privacy.samplers import Everyone
 
 CLIP = 0.5
 CANARIES = 1000
-GUESSES = 300
-REPEATS = 4000
+REPEATS = 1000
 STEPS = {"name": "dp-sgd", "batch_size": 250, "local_steps": 2, "learning_rate": 1e-3}
 
 
@@ -46,20 +47,25 @@ def run_of(*, clients=CANARIES, rounds=1, method=None, **privacy):
     )
 
 
-def guessed(sighting, confidence):
-    audit = sighting.audit(guesses=GUESSES, confidence=confidence)
+def guessed(sighting, confidence, called_in=150, called_out=150):
+    audit = sighting.audit(called_in=called_in, called_out=called_out, confidence=confidence)
     return audit.epsilon_lower, audit.claimed_epsilon
 
 
 def clients_in_one_run(view, **privacy):
-    """Two rounds in which every client is a canary; what is proved and claimed is ε."""
+    """Two rounds in which every client is a canary. Proved and claimed: ε."""
     return lambda confidence: guessed(client_canaries(run_of(rounds=2, **privacy), view=view), confidence)
 
 
-def examples_in_one_run(**privacy):
-    """Two clients with canary rows, two noisy steps each; what is proved and claimed is ε."""
-    table = run_of(clients=2, method=STEPS, **privacy)
-    return lambda confidence: guessed(example_canaries(table, canaries=CANARIES), confidence)
+def sampled_clients_in_one_run(confidence):
+    table = run_of(rounds=2, sampler="poisson", expected_cohort=0.3 * CANARIES)
+    return guessed(client_canaries(table), confidence, called_in=200, called_out=0)
+
+
+def examples_in_one_run(confidence):
+    """Two clients with canary rows, two noisy steps each on half of them. Proved and claimed: ε."""
+    seen = example_canaries(run_of(clients=2, method=STEPS), canaries=CANARIES)
+    return guessed(seen, confidence, called_in=300, called_out=0)
 
 
 def clients_as_repeats(view, noise, per_view_multiplier=0.5, shares=1):
@@ -67,12 +73,22 @@ def clients_as_repeats(view, noise, per_view_multiplier=0.5, shares=1):
 
     def audit(confidence):
         table = run_of(noise=noise, noise_multiplier=per_view_multiplier * shares**0.5)
-        seen = client_canaries(table, view=view)
-        absent, present = seen.scores[~seen.included], seen.scores[seen.included]
-        result = audit_gaussian_dp(absent, present, noise_multiplier=per_view_multiplier, confidence=confidence)
-        return result.mu_lower, result.claimed_mu
+        return told_apart(client_canaries(table, view=view), per_view_multiplier, confidence)
 
     return audit
+
+
+def examples_as_repeats(confidence):
+    """One noisy step on all rows of two clients. Proved and claimed: μ."""
+    method = {**STEPS, "batch_size": CANARIES, "local_steps": 1}
+    table = run_of(clients=2, method=method, noise_multiplier=0.5)
+    return told_apart(example_canaries(table, canaries=CANARIES), 0.5, confidence)
+
+
+def told_apart(sighting, noise_multiplier, confidence):
+    absent, present = sighting.scores[~sighting.included], sighting.scores[sighting.included]
+    result = audit_gaussian_dp(absent, present, noise_multiplier=noise_multiplier, confidence=confidence)
+    return result.mu_lower, result.claimed_mu
 
 
 def at_the_door(mechanism, contributions, weights, seed):
@@ -146,7 +162,7 @@ def missing_client(confidence):
         table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         sampler = Absent(clients=clients, rounds=rounds, expected_cohort=clients)
-        object.__setattr__(federation.tariff, "sampler", sampler)
+        federation.tariff = dataclasses.replace(federation.tariff, sampler=sampler)
         for number in range(rounds):
             total = federation.collect_sum(number, Released.public(torch.zeros(numbers)), Silent()).value
             lengths.append(total.square().sum().item())
@@ -201,7 +217,7 @@ AUDITS = {
     "two releases, gaussian": two_gaussian_releases,
     "one release, laplace": laplace_release,
     "one run, central, public": clients_in_one_run("public"),
-    "one run, central poisson, public": clients_in_one_run("public", sampler="poisson", expected_cohort=300),
+    "one run, central poisson, public": sampled_clients_in_one_run,
     "one run, distributed, public": clients_in_one_run("public", noise="distributed"),
     "one run, distributed, server": clients_in_one_run(
         "server", noise="distributed", noise_multiplier=2 * CANARIES**0.5
@@ -210,11 +226,12 @@ AUDITS = {
     "one run, local, server": clients_in_one_run("server", noise="local"),
     "one run, laplace, public": clients_in_one_run("public", mechanism="laplace"),
     "one run, laplace local, server": clients_in_one_run("server", mechanism="laplace", noise="local"),
-    "one run, steps in clients": examples_in_one_run(),
+    "one run, steps in clients": examples_in_one_run,
     "repeats, central, public": clients_as_repeats("public", "central"),
     "repeats, distributed, public": clients_as_repeats("public", "distributed"),
     "repeats, distributed, server": clients_as_repeats("server", "distributed", shares=CANARIES),
     "repeats, local, server": clients_as_repeats("server", "local"),
+    "repeats, steps in clients": examples_as_repeats,
     "missing client": missing_client,
     "drawn cohorts": drawn_cohorts,
     "drawn cohorts, distributed": lambda confidence: drawn_cohorts(confidence, noise="distributed"),

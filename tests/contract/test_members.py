@@ -30,8 +30,8 @@ def names(registry):
 
 def method_table(name):
     """Settings under which any method runs on a small federation, with noise that it accepts."""
-    kind = METHODS[name]
-    noise = "local" if kind.protected and kind.unit == "client" and kind.uses == "each" else "central"
+    method = METHODS[name]()
+    noise = "local" if method.protected and method.unit == "client" and method.uses == "each" else "central"
     return {"method": {"name": name}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
 
 
@@ -42,7 +42,7 @@ def test_a_method_runs_and_its_ledger_tells_of_every_round(name, tiny, tmp_path)
     assert {line.round for line in lines} <= set(range(4))
     assert all({charge.view for charge in line.charges} == {"public", "server", "client"} for line in lines)
     finite = [view for view, entry in summary["epsilon"].items() if math.isfinite(entry["epsilon"])]
-    assert bool(finite) == METHODS[name].protected
+    assert bool(finite) == METHODS[name]().protected
     assert 0 <= summary["accuracy"] <= 1
 
 
@@ -76,12 +76,16 @@ class Replaying:
 
     expected_cohort: float
     sizes: list
+    space: FlatSpace
     releases: list
 
     def _next(self, *args):
         return self.releases.pop(0)
 
     collect_sum = collect_each = collect_models = _next
+
+    def diagnose(self, *args):
+        """Outside the server's state."""
 
 
 @pytest.mark.parametrize("name", names(METHODS))
@@ -98,7 +102,7 @@ def test_the_server_depends_on_releases_alone(name, tiny, tmp_path, monkeypatch)
     simulate(experiment(tiny(**method_table(name))), tmp_path / "run")
     simulation, state = recordings[0]
     federation = simulation.federation
-    replay = Replaying(federation.expected_cohort, list(federation.sizes), list(federation.releases))
+    replay = Replaying(federation.expected_cohort, list(federation.sizes), federation.space, list(federation.releases))
     for number in range(4):
         state = simulation.setup.method.round(number, state, replay)
     assert state.keys() == simulation.state.keys()

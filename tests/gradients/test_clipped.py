@@ -222,6 +222,24 @@ def test_dropout_draws_once_and_for_each_example() -> None:
     assert_close(rows.norm(dim=1), norms)
 
 
+class OwnNoise(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = torch.Generator().manual_seed(0)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs * torch.rand(inputs.shape, generator=self.source, dtype=inputs.dtype)
+
+
+def test_probing_leaves_every_random_source_where_it_was() -> None:
+    inputs, targets = batch()
+    noise = OwnNoise()
+    engine = ClippedGradients(nn.Sequential(noise, small_network()).double())
+    first = engine.sum(inputs, targets, clip_norm=1.0)
+    noise.source.manual_seed(0)
+    assert torch.equal(engine.sum(inputs, targets, clip_norm=1.0).total, first.total)
+
+
 def test_inputs_changed_in_place_are_refused() -> None:
     class Overwriting(nn.Module):
         def __init__(self) -> None:

@@ -41,11 +41,12 @@ class Sighting:
     claimed_epsilon: float
     delta: float
 
-    def audit(self, *, guesses: int, confidence: float) -> OneRunAudit:
+    def audit(self, *, called_in: int, called_out: int, confidence: float) -> OneRunAudit:
         return audit_one_run(
             self.scores,
             self.included,
-            guesses=guesses,
+            called_in=called_in,
+            called_out=called_out,
             claimed_epsilon=self.claimed_epsilon,
             delta=self.delta,
             confidence=confidence,

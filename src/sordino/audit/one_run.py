@@ -44,27 +44,35 @@ def audit_one_run(
     scores: NDArray[np.float64],
     included: NDArray[np.bool_],
     *,
-    guesses: int,
+    called_in: int,
+    called_out: int,
     claimed_epsilon: float,
     delta: float,
     confidence: float,
 ) -> OneRunAudit:
-    """Call the canaries with the highest scores in and those with the lowest out, half of the guesses each."""
-    correct = correct_guesses(scores, included, guesses)
+    """Call so many canaries with the highest scores in, and so many with the lowest out; the rest stays undecided.
+
+    Where units are drawn by lot, call none out: one that was in and never drawn looks the same.
+    """
+    guesses = called_in + called_out
+    correct = correct_guesses(scores, included, called_in=called_in, called_out=called_out)
     lower = epsilon_lower_bound(correct, guesses, len(scores), delta, confidence)
     return OneRunAudit(
         canaries=len(scores), guesses=guesses, correct=correct, epsilon_lower=lower, claimed_epsilon=claimed_epsilon
     )
 
 
-def correct_guesses(scores: NDArray[np.float64], included: NDArray[np.bool_], guesses: int) -> int:
-    if not 0 <= guesses <= len(scores):
+def correct_guesses(
+    scores: NDArray[np.float64], included: NDArray[np.bool_], *, called_in: int, called_out: int
+) -> int:
+    if min(called_in, called_out) < 0 or called_in + called_out > len(scores):
         raise SordinoError(
-            f"There are {len(scores)} canaries, but {guesses} guesses were asked for; guess each at most once."
+            f"There are {len(scores)} canaries, but {called_in} were to be called in and {called_out} out; "
+            "guess each at most once."
         )
     order = np.argsort(scores, kind="stable")
-    called_out, called_in = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
-    return int(included[called_in].sum() + (~included[called_out]).sum())
+    lowest, highest = order[:called_out], order[len(order) - called_in :]
+    return int(included[highest].sum() + (~included[lowest]).sum())
 
 
 def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,8 @@ from sordino.core import Private, Released
 from sordino.data.examples import Examples
 from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
 from sordino.engine.tariff import Tariff
-from sordino.methods.method import ClientJob, NoisySteps, Upload
+from sordino.methods.method import Broadcast, ClientJob, NoisySteps, Upload
+from sordino.models import FlatSpace
 from sordino.privacy.clipping import bound_each, bound_sum
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Line
@@ -35,31 +36,33 @@ class SimulatedFederation:
 
     sizes: Sequence[int]
     expected_cohort: float
+    space: FlatSpace
     data: Callable[[int], Private[Examples]]
     tariff: Tariff
     door: Door
     workers: Workers
     schedule: ScheduleName
     traffic: Traffic = field(default_factory=Traffic)
+    keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
 
-    def collect_sum(self, round_number: int, start: Released[Tensor], job: ClientJob) -> Released[Tensor]:
+    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> Released[Tensor]:
         cohort = self._cohort(round_number)
-        updates = self._work(cohort, round_number, start, job)
+        updates = self._work(cohort, round_number, broadcast, job)
         if self.tariff.placement == "central":
             permit = self.door.open(self._line(round_number, cohort, owner="server", releases=1))
-            return permit.release(bound_sum(updates, self.tariff.clip, like=start.value))
-        total = start.map(torch.zeros_like)
+            return permit.release(bound_sum(updates, self.tariff.clip, like=broadcast.common.value))
+        total = broadcast.common.map(torch.zeros_like)
         for clients, price in self.tariff.by_price(cohort) or [([], self.tariff.price(0))]:
             permit = self._permit_for_uploads(round_number, clients, price)
             for value in bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip):
                 total = total.plus(permit.release(value))
             if not self.tariff.per_client:
-                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), start.value))
+                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), broadcast.common.value))
         return total
 
-    def collect_each(self, round_number: int, start: Released[Tensor], job: ClientJob) -> list[Upload]:
+    def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
         cohort = self._cohort(round_number)
-        updates = self._work(cohort, round_number, start, job)
+        updates = self._work(cohort, round_number, broadcast, job)
         uploads = []
         for clients, price in self.tariff.by_price(cohort):
             permit = self._permit_for_uploads(round_number, clients, price)
@@ -70,7 +73,7 @@ class SimulatedFederation:
             ]
         return sorted(uploads, key=lambda upload: upload.client)
 
-    def collect_models(self, round_number: int, start: Released[Tensor], job: NoisySteps) -> list[Upload]:
+    def collect_models(self, round_number: int, broadcast: Broadcast, job: NoisySteps) -> list[Upload]:
         cohort = self._cohort(round_number)
         permits = {
             client: self.door.open(
@@ -85,15 +88,22 @@ class SimulatedFederation:
             )
             for client in cohort
         }
-        self._count(cohort, start.value)
-        tasks = self._tasks(cohort, round_number, start)
+        tasks = self._tasks(cohort, round_number, broadcast)
         models = self.workers.each(
             tasks,
             lambda task, context: job.run(
-                start, task.data, context, clip=self.tariff.clip, permit=permits[task.client], source=self.door.source
+                broadcast.to(task.client),
+                task.data,
+                context,
+                clip=self.tariff.clip,
+                permit=permits[task.client],
+                source=self.door.source,
             ),
         )
         return [Upload(client=client, value=model) for client, model in zip(cohort, models, strict=True)]
+
+    def diagnose(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        self.keep_diagnostics(round_number, tensors)
 
     def _permit_for_uploads(self, round_number: int, clients: list[int], price: Price) -> Permit:
         return self.door.open(
@@ -107,21 +117,26 @@ class SimulatedFederation:
             return drawn
         return [client for client in drawn if self.door.ledger.affords(client, self.tariff.price(client).charges)]
 
-    def _tasks(self, cohort: list[int], round_number: int, start: Released[Tensor]) -> list[Task]:
+    def _tasks(self, cohort: list[int], round_number: int, broadcast: Broadcast) -> list[Task]:
+        numbers = len(cohort) * self.space.size
+        self.traffic.down += numbers * BYTES_PER_NUMBER
+        self.traffic.up += numbers * BYTES_PER_NUMBER
         return [
-            Task(client=client, round=round_number, size=self.sizes[client], start=start.value, data=self.data(client))
+            Task(
+                client=client,
+                round=round_number,
+                size=self.sizes[client],
+                start=broadcast.to(client).value,
+                data=self.data(client),
+            )
             for client in cohort
         ]
 
     def _work(
-        self, cohort: list[int], round_number: int, start: Released[Tensor], job: ClientJob
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: ClientJob
     ) -> list[Private[Tensor]]:
-        self._count(cohort, start.value)
-        return run_jobs(self.schedule, self.workers, self._tasks(cohort, round_number, start), job) if cohort else []
-
-    def _count(self, cohort: list[int], start: Tensor) -> None:
-        self.traffic.down += len(cohort) * start.numel() * BYTES_PER_NUMBER
-        self.traffic.up += len(cohort) * start.numel() * BYTES_PER_NUMBER
+        tasks = self._tasks(cohort, round_number, broadcast)
+        return run_jobs(self.schedule, self.workers, tasks, job) if cohort else []
 
     def _line(
         self,

@@ -43,6 +43,7 @@ class Plan:
     memory_bytes: int
     seconds: float
     bytes_per_client_and_round: int
+    method_facts: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
         tariff, privacy = self.tariff, self.experiment.privacy
@@ -79,6 +80,7 @@ class Plan:
             "memory_bytes": self.memory_bytes,
             "seconds": self.seconds,
             "bytes_per_client_and_round": self.bytes_per_client_and_round,
+            "method_facts": self.method_facts,
             "warnings": self.warnings,
         }
 
@@ -107,6 +109,7 @@ def make_plan(experiment: Experiment) -> Plan:
         memory_bytes=_memory(facts, space, tariff),
         seconds=_seconds(experiment, method, tariff, net, space, facts, rows),
         bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
+        method_facts=method.plan_facts(experiment.rounds),
     )
 
 

@@ -6,12 +6,13 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from sordino import __version__
@@ -47,6 +48,7 @@ class RunRecord:
         self.checkpoint = folder / "checkpoint.safetensors"
         self.model = folder / "model.safetensors"
         self.summary = folder / "summary.json"
+        self.diagnostics = folder / "non-private-diagnostics"
 
     def begin(self, experiment: Experiment, *, resume: bool, facts: dict[str, Any]) -> dict[str, Any]:
         """Open the folder for this experiment; returns the facts that were settled when the run first began."""
@@ -129,6 +131,22 @@ class RunRecord:
             return []
         text = self.metrics.read_text(encoding="utf-8")
         return [json.loads(row) for row in text[: text.rfind("\n") + 1].splitlines()]
+
+    def save_diagnostics(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Non-private diagnostics of one round of a simulation, in a folder of their own."""
+        with disk_errors(self.diagnostics):
+            self.diagnostics.mkdir(exist_ok=True)
+        content = save(
+            {key: value.detach().cpu().contiguous() for key, value in tensors.items()}, metadata={"private": "no"}
+        )
+        write_whole(self.diagnostics / f"round-{round_number + 1:05d}.safetensors", content)
+
+    def read_diagnostics(self) -> dict[int, dict[str, Tensor]]:
+        """By round, counted from one."""
+        return {
+            int(path.stem.split("-")[1]): load_file(path)
+            for path in sorted(self.diagnostics.glob("round-*.safetensors"))
+        }
 
     def finish(self, weights: dict[str, Tensor], summary: dict[str, Any]) -> None:
         """Write the model, then the summary: a folder with a summary is complete."""

@@ -82,11 +82,13 @@ class _Simulation:
         self.federation = SimulatedFederation(
             sizes=setup.federated.sizes,
             expected_cohort=sampler.expected_cohort,
+            space=setup.space,
             data=setup.federated.client,
             tariff=setup.tariff,
             door=Door(self.ledger, _noise_source(experiment)),
             workers=workers,
             schedule=self.schedule,
+            keep_diagnostics=record.save_diagnostics,
             traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
         )
 

@@ -50,7 +50,7 @@ def cross_entropy_per_example(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 class ClippedGradients:
-    """Computes clipped gradient sums of one module, again and again.
+    """Computes clipped gradient sums of one module, again and again, whose layers and parameters stay the same objects.
 
     Formal guarantee: under zero-out neighbours, `sum(...).total` changes by at most `clip_norm` in the chosen norm when
     one example's contribution is replaced by nothing. With groups, each group's slice changes by at most its own clip
@@ -87,6 +87,8 @@ class ClippedGradients:
         self.trainable = tuple(slot.name for slot in self._slots)
         self.size = self._slots[-1].stop
         self._requests = {whole: _layer_requests(self.trainable, norm, whole) for whole in (False, True)}
+        self._parameters = tuple(model.parameters())
+        self._first = model.get_parameter(self.trainable[0])
         self._batch_dependent = batch_dependent_layers(model)
         self._plans: dict[object, Plan] = {}
         self._warned: set[str] = set()
@@ -94,7 +96,7 @@ class ClippedGradients:
     def sum(self, inputs: Tensor, targets: Tensor, *, clip_norm: float | Mapping[str, float]) -> ClippedSum:
         """The clipped sum at the module's current parameters."""
         clips = self._clip_norms(clip_norm)
-        total = self._first_parameter().new_zeros(self.size)
+        total = self._first.new_zeros(self.size)
         norms, nonfinite = [total.new_zeros(len(self._groups), 0)], 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels)
@@ -105,7 +107,7 @@ class ClippedGradients:
 
     def per_example(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Every example's unclipped gradient as one row: examples x parameters. Private, and large."""
-        rows = self._first_parameter().new_zeros(len(inputs), self.size)
+        rows = self._first.new_zeros(len(inputs), self.size)
         start = 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels, whole_rows=True)
@@ -150,7 +152,13 @@ class ClippedGradients:
         if not plan.obstacles:
             try:
                 return record(
-                    self._model, plan.layers, inputs, targets, requests=self._requests[whole_rows], loss=self._loss
+                    self._model,
+                    plan.layers,
+                    inputs,
+                    targets,
+                    parameters=self._parameters,
+                    requests=self._requests[whole_rows],
+                    loss=self._loss,
                 )
             except Unbookable as unbookable:
                 obstacle = Obstacle(
@@ -200,7 +208,7 @@ class ClippedGradients:
         example_bytes = bytes_per_example(
             activations=plan.activations_per_example,
             parameters=self.size,
-            element_bytes=self._first_parameter().element_size(),
+            element_bytes=self._first.element_size(),
             booked=not plan.obstacles,
         )
         return min(size, microbatch_size(batch=len(inputs), memory_bytes=limit, example_bytes=example_bytes))
@@ -215,9 +223,6 @@ class ClippedGradients:
             if not 0 < bound < float("inf"):
                 raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
         return [float(by_group[group]) for group in self._groups]
-
-    def _first_parameter(self) -> nn.Parameter:
-        return self._model.get_parameter(self.trainable[0])
 
 
 def _trainable_names(

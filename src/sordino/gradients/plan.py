@@ -142,8 +142,10 @@ def _probe(model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: 
 
 @contextmanager
 def _undisturbed(model: nn.Module, trainable: Sequence[str], device: torch.device) -> Iterator[None]:
-    """Random state and the parameters' flags are the same afterwards; inside, only trainable parameters are tracked."""
+    """Random states and the parameters' flags are afterwards as before; inside, only trainable parameters are tracked."""
     flags = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    own = [value for layer in model.modules() for value in vars(layer).values() if isinstance(value, torch.Generator)]
+    states = [generator.get_state() for generator in own]
     wanted = set(trainable)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.enable_grad():
@@ -154,6 +156,8 @@ def _undisturbed(model: nn.Module, trainable: Sequence[str], device: torch.devic
         finally:
             for parameter, flag in flags.items():
                 parameter.requires_grad_(flag)
+            for generator, state in zip(own, states, strict=True):
+                generator.set_state(state)
 
 
 def _uses(losses: Tensor) -> Counter[int]:

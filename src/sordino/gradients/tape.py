@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -88,6 +88,7 @@ def record(
     inputs: Tensor,
     targets: Tensor,
     *,
+    parameters: Iterable[nn.Parameter],
     requests: Mapping[str, Request],
     loss: PerExampleLoss,
 ) -> dict[str, Booking]:
@@ -98,7 +99,7 @@ def record(
         for name, layer in layers.items()
     ]
     try:
-        with frozen(model), torch.enable_grad():
+        with frozen(parameters), torch.enable_grad():
             losses = per_example_losses(loss, model(inputs.detach()), targets)
             if losses.requires_grad:
                 torch.autograd.backward(losses, torch.ones_like(losses))
@@ -120,9 +121,9 @@ def per_example_losses(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -
 
 
 @contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
+def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     """No parameter asks for its gradient inside, so that autograd computes none of the plain weight gradients."""
-    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    asking = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in asking:
         parameter.requires_grad_(False)
     try:

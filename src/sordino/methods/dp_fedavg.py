@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sordino.core import Released, Unit
+from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import METHODS, Federation, State
+from sordino.methods.method import METHODS, Broadcast, Federation, State
 from sordino.privacy.pricing import Uses
 from sordino.settings import Positive
 
@@ -32,6 +32,6 @@ class DpFedAvg(LocalSgd):
         return self
 
     def round(self, number: int, state: State, federation: Federation) -> State:
-        total = federation.collect_sum(number, Released.public(state["model"]), self.job)
+        total = federation.collect_sum(number, Broadcast.of(state["model"]), self.job)
         step = self.server_learning_rate / federation.expected_cohort
         return {**state, "model": state["model"] + step * total.value}

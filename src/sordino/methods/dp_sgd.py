@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import torch
-from torch import Tensor
-
-from sordino.core import Private, Released, Unit
-from sordino.data.examples import Examples
-from sordino.gradients import ClippedGradients
-from sordino.methods.method import METHODS, ClientContext, Federation, State
-from sordino.privacy.clipping import Clip, bound_clipped
+from sordino.core import Unit
+from sordino.methods.method import METHODS, Broadcast, Federation, State
+from sordino.methods.noisy_sgd import NoisySgd
 from sordino.privacy.pricing import Uses
-from sordino.privacy.samplers import poisson_batch
-from sordino.privacy.streams import stream_id
-from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
-
-if TYPE_CHECKING:
-    from sordino.privacy.door import Permit
-    from sordino.privacy.noise import NoiseSource
 
 
 @METHODS.register("dp-sgd")
 @dataclass(frozen=True, kw_only=True)
-class DpSgd:
+class DpSgd(NoisySgd):
     """Example-level DP: noisy steps on Poisson batches, in one place or inside each client with averaging.
 
-    Formal guarantee: each step releases a sum over a fresh Poisson batch of one owner's rows, each row's gradient clipped,
-    divided by the expected batch. Momentum and averaging are post-processing.
+    Formal guarantee: that of every client's noisy steps; averaging them is post-processing.
     """
 
     where: Literal["one-place", "clients"] = "clients"
-    local_steps: AtLeastOne = 1
-    batch_size: AtLeastOne = 256
-    learning_rate: Positive = 0.1
-    momentum: Momentum = 0.0
-    weight_decay: NotNegative = 0.0
-    physical_batch: AtLeastOne | None = None
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
@@ -50,18 +30,12 @@ class DpSgd:
         return self.where == "one-place"
 
     @property
-    def job(self) -> DpSgd:
+    def job(self) -> NoisySgd:
         return self
-
-    def rate(self, examples: int) -> float:
-        return min(1.0, self.batch_size / examples)
-
-    def workload(self, examples: int) -> tuple[int, int]:
-        return max(1, round(self.rate(examples) * examples)), self.local_steps
 
     def round(self, number: int, state: State, federation: Federation) -> State:
         """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
-        uploads = federation.collect_models(number, Released.public(state["model"]), self)
+        uploads = federation.collect_models(number, Broadcast.of(state["model"]), self)
         everyone = sum(federation.sizes)
         expected_share = federation.expected_cohort / len(federation.sizes)
         model = state["model"].clone()
@@ -69,39 +43,3 @@ class DpSgd:
             weight = federation.sizes[upload.client] / everyone / expected_share
             model += weight * (upload.value.value - state["model"])
         return {**state, "model": model}
-
-    def run(
-        self,
-        start: Released[Tensor],
-        data: Private[Examples],
-        context: ClientContext,
-        *,
-        clip: Clip,
-        permit: Permit,
-        source: NoiseSource,
-    ) -> Released[Tensor]:
-        clipped = ClippedGradients(
-            context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch
-        )
-        examples = context.size
-        rate = self.rate(examples)
-        model = start.value.clone()
-        velocity = torch.zeros_like(model)
-        for step in range(self.local_steps):
-            context.space.write(context.net, model)
-            rows = torch.from_numpy(
-                poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
-            )
-            total = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
-            noisy = permit.release(bound_clipped(total, clip, units=len(rows))).value
-            gradient = noisy / (rate * examples) + self.weight_decay * model
-            velocity = self.momentum * velocity + gradient
-            model = model - self.learning_rate * velocity
-        return start.map(lambda _: model)
-
-
-def _gradient_sum(
-    clipped: ClippedGradients, own: Examples, *, rows: Tensor, clip: Clip, device: torch.device
-) -> Tensor:
-    batch = own.take(rows)
-    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound).total

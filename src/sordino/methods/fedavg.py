@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from sordino.core import Released, Unit
+from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import METHODS, Federation, State
+from sordino.methods.method import METHODS, Broadcast, Federation, State
 from sordino.privacy.pricing import Uses
 
 
@@ -28,7 +28,7 @@ class FedAvg(LocalSgd):
         return self
 
     def round(self, number: int, state: State, federation: Federation) -> State:
-        uploads = federation.collect_each(number, Released.public(state["model"]), self.job)
+        uploads = federation.collect_each(number, Broadcast.of(state["model"]), self.job)
         if not uploads:
             return state
         weights = torch.tensor([federation.sizes[upload.client] for upload in uploads], dtype=torch.float64)

@@ -40,6 +40,9 @@ class LocalSgd:
             return examples, 1
         return min(self.batch_size, examples), self.epochs * -(-examples // self.batch_size)
 
+    def plan_facts(self, rounds: int) -> dict[str, str]:
+        return {}
+
     @property
     def optimiser(self) -> Sgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -76,6 +76,23 @@ class NoisySteps(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Broadcast:
+    """What clients are sent: the same to all, except to those who get a copy of their own."""
+
+    common: Released[Tensor]
+    personal: Mapping[int, Released[Tensor]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(model: Tensor, personal: Mapping[int, Tensor] | None = None) -> Broadcast:
+        """From what the server keeps, which is made of released values alone."""
+        copies = {client: Released.public(copy) for client, copy in (personal or {}).items()}
+        return Broadcast(common=Released.public(model), personal=copies)
+
+    def to(self, client: int) -> Released[Tensor]:
+        return self.personal.get(client, self.common)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Upload:
     """What the server got from one client."""
 
@@ -89,27 +106,40 @@ class Federation(Protocol):
     expected_cohort: float
     sizes: Sequence[int]
     """Rows per client, declared public."""
+    space: FlatSpace
 
-    def collect_sum(self, round_number: int, start: Released[Tensor], job: ClientJob) -> Released[Tensor]:
+    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> Released[Tensor]:
         """The noisy sum of clipped updates over this round's cohort."""
         ...
 
-    def collect_each(self, round_number: int, start: Released[Tensor], job: ClientJob) -> list[Upload]:
-        """Every noisy upload by itself."""
+    def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
+        """Every noisy update by itself."""
         ...
 
-    def collect_models(self, round_number: int, start: Released[Tensor], job: NoisySteps) -> list[Upload]:
+    def collect_models(self, round_number: int, broadcast: Broadcast, job: NoisySteps) -> list[Upload]:
         """Models that clients trained with noisy steps of their own."""
+        ...
+
+    def diagnose(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep numbers for the researcher at the simulator; they are outside every guarantee and labelled so."""
         ...
 
 
 class Method(Protocol):
     """One way to learn from a federation. A frozen dataclass whose fields are its settings."""
 
-    unit: ClassVar[Unit]
-    uses: ClassVar[Uses]
-    protected: ClassVar[bool]
-    """Whether it claims any privacy at all."""
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def uses(self) -> Uses:
+        """Whether the server needs every upload or only their sum."""
+        ...
+
+    @property
+    def protected(self) -> bool:
+        """Whether it claims any privacy at all."""
+        ...
 
     @property
     def pooled(self) -> bool:
@@ -118,6 +148,10 @@ class Method(Protocol):
 
     @property
     def job(self) -> ClientJob | NoisySteps: ...
+
+    def plan_facts(self, rounds: int) -> dict[str, str]:
+        """What a plan should say of this method besides noise and cost."""
+        ...
 
     def round(self, number: int, state: State, federation: Federation) -> State: ...
 

@@ -103,7 +103,7 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
         "memory": f"about {plan['memory_bytes'] / 1e6:,.0f} MB besides the libraries",
         "time": f"about {plan['seconds']:.0f} s on one worker",
     }
-    for name, value in facts.items():
+    for name, value in {**facts, **plan["method_facts"]}.items():
         table.add_row(name, value)
     for view in VIEWS:
         entry = plan["epsilon"][view]

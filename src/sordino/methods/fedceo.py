@@ -1,0 +1,166 @@
+"""FedCEO: noisy client models are smoothed against each other by tensor low-rank approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from sordino.core import SordinoError, Unit
+from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
+from sordino.methods.noisy_sgd import NoisySgd
+from sordino.methods.tensor_lowrank import shrink_average, singular_values, smooth, threshold_at
+from sordino.models import FlatSpace
+from sordino.privacy.pricing import Uses
+from sordino.settings import AtLeastOne, Positive
+
+NOBODY = torch.zeros(0, dtype=torch.int64)
+
+
+@METHODS.register("fedceo")
+@dataclass(frozen=True, kw_only=True)
+class FedCeo(LocalSgd):
+    """FedAvg with noise on uploads, whose client models the server smooths every few rounds (tensor low rank).
+
+    Formal guarantee: smoothing is post-processing. With `personal` copies each upload shapes what its sender is sent next, so uploads
+    are used one by one and priced so. Without them only the average matters, and the average of smoothed copies is the
+    average with its singular values shrunk by τ/K: the model depends on the uploads through their sum alone, and is priced so.
+    With `noisy_steps` the noise is drawn inside each client's own steps instead, and the promise is per example.
+    """
+
+    regularisation: Positive = 1.0
+    """λ: the smaller, the smoother."""
+    growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
+    """ϑ: how much the threshold grows from one smoothing to the next."""
+    interval: AtLeastOne = 10
+    """I: rounds from one smoothing to the next."""
+    personal: bool = True
+    """Whether a client that took part in a smoothing starts the next round from its own smoothed copy."""
+    layers: tuple[str, ...] = ()
+    """Parameters to smooth, by the beginnings of their names; none means all."""
+    noisy_steps: NoisySgd | None = None
+
+    protected: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+
+    @property
+    def unit(self) -> Unit:
+        return "client" if self.noisy_steps is None else "example"
+
+    @property
+    def uses(self) -> Uses:
+        return "each" if self.personal or self.noisy_steps is not None else "sum"
+
+    @cached_property
+    def job(self) -> LocalSgd | NoisySgd:
+        own = {name: getattr(self, name) for name in LocalSgd.__dataclass_fields__}
+        return LocalSgd(**own) if self.noisy_steps is None else self.noisy_steps
+
+    def plan_facts(self, rounds: int) -> dict[str, str]:
+        smoothings = [number for number in range(1, rounds + 1) if number % self.interval == 0]
+        if not smoothings:
+            return {"smoothing": f"never: the interval of {self.interval} rounds is longer than the run"}
+        shown = [*smoothings[:3], *([smoothings[-1]] if len(smoothings) > 3 else [])]
+        thresholds = ", ".join(f"{self._threshold(number):.4g} in round {number}" for number in shown)
+        return {"smoothing": f"{len(smoothings)} times, threshold τ = {thresholds}"}
+
+    def round(self, number: int, state: State, federation: Federation) -> State:
+        smoothing = (number + 1) % self.interval == 0
+        threshold = self._threshold(number + 1) if smoothing else 0.0
+        job = self.job
+        if self.uses == "sum":
+            assert isinstance(job, LocalSgd)
+            return self._shrink_sum(number, state, federation, job, threshold)
+        owners = state.get("copy_owners", NOBODY).tolist()
+        copies = dict(zip(owners, state["copies"], strict=True)) if owners else {}
+        broadcast = Broadcast.of(state["model"], copies)
+        models = _client_models(number, broadcast, federation, job)
+        if not models:
+            return {"model": state["model"]}
+        stack = torch.stack(list(models.values()))
+        if not smoothing:
+            return {"model": stack.mean(0)}
+        smoothed = self._smooth(stack, threshold, federation.space)
+        federation.diagnose(number, self._diagnostics(stack, smoothed, federation.space))
+        kept = {"copies": smoothed, "copy_owners": torch.tensor(list(models))} if self.personal else {}
+        return {"model": smoothed.mean(0), **kept}
+
+    def _threshold(self, round_number: int) -> float:
+        return threshold_at(
+            round_number, regularisation=self.regularisation, growth=self.growth, interval=self.interval
+        )
+
+    def _shrink_sum(self, number: int, state: State, federation: Federation, job: LocalSgd, threshold: float) -> State:
+        total = federation.collect_sum(number, Broadcast.of(state["model"]), job).value
+        average = state["model"] + total / federation.expected_cohort
+        for parameter in self._smoothed_views(average, federation.space).values() if threshold else ():
+            parameter.copy_(shrink_average(parameter, threshold / federation.expected_cohort))
+        return {"model": average}
+
+    def _smooth(self, stack: Tensor, threshold: float, space: FlatSpace) -> Tensor:
+        smoothed = stack.clone()
+        for parameter in self._smoothed_views(smoothed, space).values():
+            parameter.copy_(smooth(parameter, threshold))
+        return smoothed
+
+    def _smoothed_views(self, flat: Tensor, space: FlatSpace) -> dict[str, Tensor]:
+        views = space.views(flat)
+        if not self.layers:
+            return views
+        chosen = {name: view for name, view in views.items() if name.startswith(self.layers)}
+        if not chosen:
+            raise SordinoError(
+                f"[method] layers = {list(self.layers)} names none of the parameters {', '.join(views)}."
+            )
+        return chosen
+
+    def _diagnostics(self, before: Tensor, after: Tensor, space: FlatSpace) -> dict[str, Tensor]:
+        spectra = {
+            f"singular values {when} smoothing, {name}": singular_values(view)
+            for when, stack in (("before", before), ("after", after))
+            for name, view in self._smoothed_views(stack, space).items()
+            if view.dim() > 2
+        }
+        maps = {
+            f"roughness {when} smoothing": roughness(stack, space)
+            for when, stack in (("before", before), ("after", after))
+        }
+        return {**spectra, **maps}
+
+
+@METHODS.register("udp-fedavg-svt")
+@dataclass(frozen=True, kw_only=True)
+class ShrunkAverage(FedCeo):
+    """FedAvg with noise on uploads whose average has its singular values shrunk: FedCEO without personal copies."""
+
+    personal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.personal:
+            raise SordinoError("udp-fedavg-svt has no personal copies; choose method 'fedceo' for personal = true.")
+
+
+def _client_models(
+    number: int, broadcast: Broadcast, federation: Federation, job: LocalSgd | NoisySgd
+) -> Mapping[int, Tensor]:
+    """Whole noisy models by client, in the fixed order of client numbers."""
+    if isinstance(job, NoisySgd):
+        return {upload.client: upload.value.value for upload in federation.collect_models(number, broadcast, job)}
+
+    def model(upload: Upload) -> Tensor:
+        return broadcast.to(upload.client).value + upload.value.value
+
+    return {upload.client: model(upload) for upload in federation.collect_each(number, broadcast, job)}
+
+
+def roughness(stack: Tensor, space: FlatSpace) -> Tensor:
+    """Class by client: the mean squared distance of a client's last-layer row from the other clients' rows (graph Laplacian)."""
+    last = next(view for view in reversed(space.views(stack).values()) if view.dim() == 3)
+    distances = torch.cdist(last.transpose(0, 1), last.transpose(0, 1)).square()
+    return distances.mean(-1)

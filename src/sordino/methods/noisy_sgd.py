@@ -1,0 +1,86 @@
+"""SGD inside one client whose every step goes through the door: per-example clipping, noise, then the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sordino.core import Private, Released
+from sordino.data.examples import Examples
+from sordino.gradients import ClippedGradients
+from sordino.methods.method import ClientContext
+from sordino.models import draw_dropout_from
+from sordino.privacy.clipping import Clip, bound_clipped
+from sordino.privacy.samplers import poisson_batch
+from sordino.privacy.streams import stream_id
+from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
+
+if TYPE_CHECKING:
+    from sordino.privacy.door import Permit
+    from sordino.privacy.noise import NoiseSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySgd:
+    """`local_steps` on fresh Poisson batches of the client's own rows.
+
+    Formal guarantee: each step releases a sum over a fresh Poisson batch of one owner's rows, each row's gradient clipped,
+    divided by the expected batch. Momentum and weight decay are post-processing.
+    """
+
+    local_steps: AtLeastOne = 1
+    batch_size: AtLeastOne = 256
+    learning_rate: Positive = 0.1
+    momentum: Momentum = 0.0
+    weight_decay: NotNegative = 0.0
+    physical_batch: AtLeastOne | None = None
+
+    def rate(self, examples: int) -> float:
+        return min(1.0, self.batch_size / examples)
+
+    def workload(self, examples: int) -> tuple[int, int]:
+        return max(1, round(self.rate(examples) * examples)), self.local_steps
+
+    def plan_facts(self, rounds: int) -> dict[str, str]:
+        return {}
+
+    def run(
+        self,
+        start: Released[Tensor],
+        data: Private[Examples],
+        context: ClientContext,
+        *,
+        clip: Clip,
+        permit: Permit,
+        source: NoiseSource,
+    ) -> Released[Tensor]:
+        clipped = ClippedGradients(
+            context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch
+        )
+        draw_dropout_from(context.net, context.generator("dropout"))
+        examples = context.size
+        rate = self.rate(examples)
+        model = start.value.clone()
+        velocity = torch.zeros_like(model)
+        for step in range(self.local_steps):
+            context.space.write(context.net, model)
+            rows = torch.from_numpy(
+                poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
+            )
+            total = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
+            noisy = permit.release(bound_clipped(total, clip, units=len(rows))).value
+            gradient = noisy / (rate * examples) + self.weight_decay * model
+            velocity = self.momentum * velocity + gradient
+            model = model - self.learning_rate * velocity
+        return start.map(lambda _: model)
+
+
+def _gradient_sum(
+    clipped: ClippedGradients, own: Examples, *, rows: Tensor, clip: Clip, device: torch.device
+) -> Tensor:
+    batch = own.take(rows)
+    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound).total
