@@ -67,7 +67,7 @@ def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
     as_json: AsJson = False,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw accuracy over rounds into this file.")
+        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw the run into this page.")
     ] = None,
 ) -> None:
     """Show a finished run."""
@@ -75,11 +75,13 @@ def show(
     from sordino.report.terminal import curve, summary_table
 
     summary = read_summary(folder)
-    metrics = RunRecord(folder).read_metrics()
+    record = RunRecord(folder)
+    metrics = record.read_metrics()
     if picture is not None:
-        from sordino.report.pictures import accuracy_picture
+        from sordino.report.pictures import accuracy_figure, diagnostics_figures, write_page
 
-        accuracy_picture({summary["name"]: metrics}, picture)
+        figures = [accuracy_figure({summary["name"]: metrics}), *diagnostics_figures(record.read_diagnostics())]
+        write_page(summary["name"], figures, picture)
     _show({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
 
 

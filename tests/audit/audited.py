@@ -15,10 +15,11 @@ from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
 from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound, mu_lower_bound
 from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
-from sordino.core import Private, Released
+from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.setup import make_method
 from sordino.experiment import experiment
+from sordino.methods.method import Broadcast
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, Line
@@ -164,7 +165,7 @@ def missing_client(confidence):
         sampler = Absent(clients=clients, rounds=rounds, expected_cohort=clients)
         federation.tariff = dataclasses.replace(federation.tariff, sampler=sampler)
         for number in range(rounds):
-            total = federation.collect_sum(number, Released.public(torch.zeros(numbers)), Silent()).value
+            total = federation.collect_sum(number, Broadcast.of(torch.zeros(numbers)), Silent()).value
             lengths.append(total.square().sum().item())
     return mu_lower_bound(lengths[1::2], lengths[::2], confidence=confidence), 1 / 2.0
 
@@ -177,7 +178,7 @@ def drawn_cohorts(confidence, sampler="poisson", noise="central"):
         table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         for number in range(rounds):
-            federation.collect_sum(number, Released.public(torch.zeros(1)), Silent())
+            federation.collect_sum(number, Broadcast.of(torch.zeros(1)), Silent())
         lines = federation.door.ledger.lines
     draws = [np.array(line.participants, dtype=np.int64) for line in lines]
     charge = next(charge for charge in lines[0].charges if charge.view == "public")

@@ -12,7 +12,7 @@ from audited import proved_and_claimed
 
 from sordino.core import mint
 from sordino.gradients import ClippedGradients
-from sordino.methods import dp_sgd
+from sordino.methods import noisy_sgd
 from sordino.privacy import clipping, door
 from sordino.privacy.door import Permit
 from sordino.privacy.samplers import Poisson, poisson_batch
@@ -65,7 +65,7 @@ def drawn_twice_as_often(patch):
         ),
     )
     patch.setattr(
-        dp_sgd,
+        noisy_sgd,
         "poisson_batch",
         lambda examples, rate, source, stream: poisson_batch(examples, 2 * rate, source, stream=stream),
     )

@@ -47,11 +47,14 @@ def test_many_samples_bring_the_bounds_near_the_truth_in_either_direction(sign):
     assert 0.9 < epsilon_lower_bound(absent, present, delta=0.0, confidence=0.999) <= 1.0
 
 
-def test_a_larger_delta_proves_less():
-    ((absent, present),) = pairs(stats.norm, 1.0, 5000, 1)
-    bounds = [epsilon_lower_bound(absent, present, delta=delta, confidence=0.95) for delta in (0.0, 0.01, 0.1)]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] > bounds[2]
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.1])
+def test_without_errors_the_bounds_are_those_of_clopper_and_pearson(delta):
+    absent, present, confidence = np.zeros(200), np.ones(300), 0.95
+    fewest, most = (1 - ((1 - confidence) / 2) ** (1 / counted) for counted in (150, 100))
+    epsilon = math.log((1 - delta - most) / fewest)
+    assert epsilon_lower_bound(absent, present, delta=delta, confidence=confidence) == pytest.approx(epsilon)
+    mu = stats.norm.isf(fewest) + stats.norm.isf(most)
+    assert mu_lower_bound(absent, present, confidence=confidence) == pytest.approx(mu)
 
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 4.0])

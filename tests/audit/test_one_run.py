@@ -18,6 +18,7 @@ def outcomes(draw):
     return draw(st.integers(0, guesses)), guesses, guesses + draw(st.integers(0, 60))
 
 
+@settings(deadline=None)
 @given(outcomes(), st.floats(0, 5), st.sampled_from([0.0, 1e-6, 1e-3]))
 def test_the_p_value_is_the_binomial_tail_with_its_correction_for_delta(outcome, epsilon, delta):
     correct, guesses, canaries = outcome
@@ -31,6 +32,7 @@ def test_the_p_value_is_the_binomial_tail_with_its_correction_for_delta(outcome,
     assert p_value(correct, guesses, canaries, epsilon, delta) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(5, 500), st.sampled_from([0.9, 0.95, 0.999]))
 def test_with_every_guess_right_the_bound_is_the_known_ceiling(guesses, confidence):
     chance = (1 - confidence) ** (1 / guesses)
@@ -54,7 +56,7 @@ def test_private_mechanisms_are_accused_no_more_often_than_stated(epsilon, delta
 
 
 @given(outcomes(), st.sampled_from([0.0, 1e-5, 1e-3]))
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 def test_more_right_guesses_prove_more_and_more_delta_or_confidence_less(outcome, delta):
     correct, guesses, canaries = outcome
     bound = epsilon_lower_bound(correct, guesses, canaries, delta, 0.95)

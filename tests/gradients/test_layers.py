@@ -36,7 +36,7 @@ def agree(layer: nn.Module, inputs: Tensor) -> None:
         for norm, order in (("l2", 2), ("l1", 1)):
             engine = ClippedGradients(layer, loss=square_loss, norm=norm)  # type: ignore[arg-type]
             norms = torch.linalg.vector_norm(rows, order, dim=1)
-            clip_norm = float(norms.median())
+            clip_norm = float(norms.median()) or 1.0
             result = engine.sum(inputs, targets, clip_norm=clip_norm)
             assert_close(result.norms, norms)
             assert_close(result.total, clip_and_sum(rows, clip_norm, order))

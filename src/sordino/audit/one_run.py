@@ -22,7 +22,7 @@ from scipy import stats
 from sordino.core import SordinoError
 
 HIGHEST_EPSILON = 700.0
-BISECTIONS = 50
+BISECTIONS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float,
 
 def p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """The most probable that at least `correct` right guesses can be for an (ε, δ)-DP run."""
-    right = stats.binom(guesses, 1 / (1 + math.exp(-epsilon)))
-    fewer = np.cumsum(right.pmf(np.arange(correct - 1, -1, -1)))
+    chance = 1 / (1 + math.exp(-epsilon))
+    fewer = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, chance))
     correction = float(np.max(fewer / np.arange(1, correct + 1), initial=0.0))
-    return min(1.0, float(right.sf(correct - 1)) + 2 * canaries * delta * correction)
+    return min(1.0, float(stats.binom.sf(correct - 1, guesses, chance)) + 2 * canaries * delta * correction)

@@ -68,12 +68,14 @@ def watched_federation(
     tariff = make_tariff(experiment, method, clients=len(rows), sizes=sizes)
     ledger = Ledger(clients=len(rows), delta=privacy.delta, neighbours=privacy.neighbours)
     net = build("logistic", shape=(features,), classes=2, seed=experiment.seed, bias=False).to(device)
-    workers = Workers(net, FlatSpace(net), seed=experiment.seed, device=device, workers=1)
+    space = FlatSpace(net)
+    workers = Workers(net, space, seed=experiment.seed, device=device, workers=1)
     noise = source or SeededNoise(stream_id("audit noise", experiment.seed))
     try:
         yield SimulatedFederation(
             sizes=sizes,
             expected_cohort=tariff.sampler.expected_cohort,
+            space=space,
             data=rows.__getitem__,
             tariff=tariff,
             door=WatchedDoor(ledger, noise, watch),

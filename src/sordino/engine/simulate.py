@@ -142,6 +142,7 @@ class _Simulation:
             seconds=self.seconds,
             traffic=self.federation.traffic,
             schedule=self.schedule,
+            diagnostics=[self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary

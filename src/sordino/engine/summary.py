@@ -38,6 +38,7 @@ def summarise(
     seconds: float,
     traffic: Traffic,
     schedule: str,
+    diagnostics: list[str],
 ) -> dict[str, Any]:
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
@@ -68,5 +69,5 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
-        "non_private_diagnostics": {},
+        "non_private_diagnostics": diagnostics,
     }

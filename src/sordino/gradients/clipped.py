@@ -164,7 +164,7 @@ class ClippedGradients:
                 obstacle = Obstacle(
                     kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used unevenly"
                 )
-                self._warn(obstacle)
+                self._warn(obstacle, callers=4)
         request = Request(wanted=frozenset(self.trainable), norm=self._norm)
         return book_by_vmap(self._model, self.trainable, inputs, targets, request=request, loss=self._loss)
 
@@ -173,16 +173,16 @@ class ClippedGradients:
         if key not in self._plans:
             self._plans[key] = make_plan(self._model, self.trainable, inputs, targets, loss=self._loss)
             for obstacle in self._plans[key].obstacles:
-                self._warn(obstacle)
+                self._warn(obstacle, callers=6)
         return self._plans[key]
 
-    def _warn(self, obstacle: Obstacle) -> None:
+    def _warn(self, obstacle: Obstacle, *, callers: int) -> None:
         if obstacle.kind not in self._warned:
             self._warned.add(obstacle.kind)
             warnings.warn(
                 f"Per-example gradients fall back to vmap, which is slower and as correct: {obstacle.sentence}.",
                 SlowGradientsWarning,
-                stacklevel=5,
+                stacklevel=callers,
             )
 
     def _microbatches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,15 +1,35 @@
-"""Pictures as stand-alone HTML pages."""
+"""Pictures of a run as one stand-alone HTML page."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from sordino.files import write_whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Metrics = Sequence[Mapping[str, Any]]
 
 
-def accuracy_picture(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
+def write_page(title: str, figures: Sequence[go.Figure], path: Path) -> None:
+    """All figures below each other; the page needs no network."""
+    parts = [
+        figure.to_html(full_html=False, include_plotlyjs=index == 0, default_height="480px")
+        for index, figure in enumerate(figures)
+    ]
+    head = f"<!doctype html><meta charset='utf-8'><title>{html.escape(title)}</title>"
+    style = "<style>body{font-family:sans-serif;max-width:1100px;margin:2em auto}</style>"
+    write_whole(path, "\n".join([head, style, f"<h1>{html.escape(title)}</h1>", *parts]).encode())
+
+
+def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
     """Accuracy over rounds, one line per run; the ε reached so far shows on hovering."""
     figure = go.Figure()
     for name, metrics in runs.items():
@@ -21,10 +41,47 @@ def accuracy_picture(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
             mode="lines+markers",
         )
     figure.update_layout(
-        title="Accuracy over rounds",
+        title="Accuracy on the public test split",
         xaxis_title="round",
         yaxis_title="accuracy",
         yaxis_tickformat=".0%",
         template="plotly_white",
     )
-    figure.write_html(path, include_plotlyjs=True)
+    return figure
+
+
+def diagnostics_figures(by_round: Mapping[int, Mapping[str, Tensor]]) -> list[go.Figure]:
+    """What FedCEO keeps of its last smoothing: singular values per frequency, and roughness by class and client."""
+    if not by_round:
+        return []
+    last, tensors = max(by_round.items())
+    names = [name.removeprefix("singular values before smoothing, ") for name in tensors if "values before" in name]
+    spectra = [_spectrum_figure(name, last, tensors) for name in names]
+    return [*spectra, *([_roughness_figure(last, tensors)] if "roughness before smoothing" in tensors else [])]
+
+
+def _spectrum_figure(name: str, round_number: int, tensors: Mapping[str, Tensor]) -> go.Figure:
+    figure = make_subplots(1, 2, subplot_titles=("before smoothing", "after smoothing"), shared_yaxes=True)
+    for column, when in enumerate(("before", "after"), start=1):
+        for frequency, values in enumerate(tensors[f"singular values {when} smoothing, {name}"].tolist()):
+            figure.add_scatter(y=values, name=f"frequency {frequency}", row=1, col=column, showlegend=column == 1)
+    figure.update_layout(
+        title=f"Singular values of {name} per frequency, round {round_number} (non-private diagnostic)",
+        template="plotly_white",
+    )
+    return figure
+
+
+def _roughness_figure(round_number: int, tensors: Mapping[str, Tensor]) -> go.Figure:
+    figure = make_subplots(1, 2, subplot_titles=("before smoothing", "after smoothing"), shared_yaxes=True)
+    for column, when in enumerate(("before", "after"), start=1):
+        values = tensors[f"roughness {when} smoothing"]
+        figure.add_heatmap(z=values.tolist(), coloraxis="coloraxis", row=1, col=column)
+    figure.update_layout(
+        title=f"Roughness of the last layer, class by client, round {round_number} (non-private diagnostic)",
+        coloraxis={"colorscale": "RdBu_r"},
+        template="plotly_white",
+    )
+    figure.update_xaxes(title="client")
+    figure.update_yaxes(title="class")
+    return figure
