@@ -86,6 +86,35 @@ def show(
 
 
 @app.command()
+def sweep(
+    file: ExperimentFile,
+    over: Annotated[list[str], typer.Option("--over", metavar="KEY=V1,V2", help="Values to try; repeat for a grid.")],
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each configuration.")] = 3,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default sweeps/NAME.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw it into this page.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a grid of settings with several seeds; what is done already is skipped."""
+    from sordino.engine.sweep import Sweep, read_axes, run_sweep
+    from sordino.experiment import read_table
+    from sordino.report.terminal import sweep_table, watching
+
+    table = read_table(file, tuple(overrides or ()))
+    grid = Sweep(table=table, axes=read_axes(over), seeds=seeds)
+    folder = out or Path("sweeps") / str(table["name"])
+    with watching(quiet=as_json) as watch:
+        rows = run_sweep(grid, folder, folder=file.resolve().parent, watch=watch)
+    if picture is not None:
+        from sordino.report.pictures import sweep_figure, write_page
+
+        write_page(str(table["name"]), [sweep_figure(rows)], picture)
+    _show(rows, as_json, lambda: sweep_table(rows))
+
+
+@app.command()
 def methods(as_json: AsJson = False) -> None:
     """List every choice on every axis."""
     from sordino.report.catalogue import axes

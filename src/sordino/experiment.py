@@ -115,7 +115,12 @@ def experiment(table: Table) -> Experiment:
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
-    """Read an experiment file; `overrides` are `key.sub=value` with TOML values."""
+    """Read and check an experiment file; `overrides` are `key.sub=value` with TOML values."""
+    return experiment(read_table(path, overrides))
+
+
+def read_table(path: Path, overrides: tuple[str, ...] = ()) -> Table:
+    """An experiment file as it stands, with overrides, not yet checked."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -127,7 +132,7 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     table.setdefault("name", path.stem)
     for setting in overrides:
         override(table, setting)
-    return experiment(table)
+    return table
 
 
 def override(table: Table, setting: str) -> None:

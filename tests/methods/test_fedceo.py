@@ -50,7 +50,10 @@ def test_every_placement_and_broadcast_is_priced_as_it_leaks(tiny, tmp_path, noi
 
 
 def test_noise_inside_steps_is_priced_per_example(tiny, tmp_path):
-    table = tiny(method={**CEO, "noisy_steps": {"local_steps": 1, "batch_size": 10}}, privacy={"sampler": "everyone", "expected_cohort": None})
+    table = tiny(
+        method={**CEO, "noisy_steps": {"local_steps": 1, "batch_size": 10}},
+        privacy={"sampler": "everyone", "expected_cohort": None},
+    )
     events, line = charges(table, tmp_path)
     assert line.unit == "example"
     assert all(isinstance(event, PoissonSampledDpEvent) for event in events.values())
@@ -116,7 +119,11 @@ def test_personal_copies_are_sent_once_and_only_to_their_owners(federation):
 def test_huge_regularisation_and_long_intervals_are_plain_averaging(federation):
     uploads, start = federation
     plain = start + uploads.updates.mean(0)
-    for method in (FedCeo(regularisation=1e12, interval=1), FedCeo(interval=10), FedCeo(regularisation=1e12, interval=1, personal=False)):
+    for method in (
+        FedCeo(regularisation=1e12, interval=1),
+        FedCeo(interval=10),
+        FedCeo(regularisation=1e12, interval=1, personal=False),
+    ):
         torch.testing.assert_close(method.round(0, {"model": start}, uploads)["model"], plain, rtol=1e-4, atol=1e-5)
 
 
@@ -141,7 +148,14 @@ def test_a_cohort_of_one_and_an_empty_cohort_are_defined(federation):
 
 def test_a_cohort_that_shrinks_mid_run_is_smoothed_as_it_is(tiny, tmp_path):
     budgets = [2.0 if client % 2 else 50.0 for client in range(12)]
-    privacy = {"client_epsilon": budgets, "view": "server", "noise": "local", "sampler": "everyone", "noise_multiplier": 3.0, "expected_cohort": None}
+    privacy = {
+        "client_epsilon": budgets,
+        "view": "server",
+        "noise": "local",
+        "sampler": "everyone",
+        "noise_multiplier": 3.0,
+        "expected_cohort": None,
+    }
     sordino.run(tiny(rounds=6, method=CEO, privacy=privacy), out=tmp_path / "run")
     lines = read_lines(tmp_path / "run" / "ledger.jsonl")
     assert len(lines[0].participants) == 12
@@ -183,7 +197,9 @@ def test_spectra_and_roughness_go_to_the_record_as_non_private(tiny, tmp_path):
     assert found[2]["roughness before smoothing"].shape == (10, 4)
     assert found[2]["singular values before smoothing, head.weight"].shape == (3, 8)
     assert (found[2]["roughness after smoothing"].mean() < found[2]["roughness before smoothing"].mean()).item()
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["non_private_diagnostics"] == ["non-private-diagnostics"]
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["non_private_diagnostics"] == [
+        "non-private-diagnostics"
+    ]
 
 
 def test_roughness_is_zero_for_equal_clients_and_the_laplacian_otherwise():
@@ -193,7 +209,9 @@ def test_roughness_is_zero_for_equal_clients_and_the_laplacian_otherwise():
     assert roughness(torch.stack([one, one]), space).abs().max() < 1e-6
     other = one.clone()
     other[0] += 2.0
-    torch.testing.assert_close(roughness(torch.stack([one, other]), space), torch.tensor([[2.0, 2.0], [0.0, 0.0]]), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        roughness(torch.stack([one, other]), space), torch.tensor([[2.0, 2.0], [0.0, 0.0]]), atol=1e-4, rtol=1e-4
+    )
 
 
 def test_resuming_keeps_personal_copies(tiny, tmp_path):

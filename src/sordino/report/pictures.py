@@ -50,6 +50,26 @@ def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
     return figure
 
 
+def sweep_figure(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """Accuracy over the first swept setting, one line for each combination of the others, with the spread over seeds."""
+    keys = list(rows[0]["settings"])
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        name = ", ".join(f"{key}={row['settings'][key]}" for key in keys[1:]) or keys[0]
+        lines.setdefault(name, []).append(row)
+    figure = go.Figure()
+    for name, points in lines.items():
+        figure.add_scatter(
+            x=[point["settings"][keys[0]] for point in points],
+            y=[point["accuracy"] for point in points],
+            error_y={"array": [point["spread"] for point in points]},
+            name=name,
+            mode="lines+markers",
+        )
+    figure.update_layout(xaxis_title=keys[0], yaxis_title="accuracy", yaxis_tickformat=".0%", template="plotly_white")
+    return figure
+
+
 def diagnostics_figures(by_round: Mapping[int, Mapping[str, Tensor]]) -> list[go.Figure]:
     """What FedCEO keeps of its last smoothing: singular values per frequency, and roughness by class and client."""
     if not by_round:

@@ -87,6 +87,22 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per configuration: mean and standard deviation over seeds, and the worst ε of each view."""
+    seeds = len(rows[0]["accuracies"])
+    table = Table(
+        title=f"{len(rows)} configurations, {seeds} seeds each",
+        caption=f"{len(rows)} configurations touched the private data; choosing among them is not covered by any one ε",
+    )
+    for column in (*rows[0]["settings"], "accuracy", *(f"ε {view}" for view in VIEWS), "seconds"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        spread = "" if math.isnan(float(row["spread"])) else f" ± {row['spread']:.2%}"
+        epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
+        table.add_row(*row["settings"].values(), f"{row['accuracy']:.2%}{spread}", *epsilons, f"{row['seconds']:.1f}")
+    return table
+
+
 def plan_table(plan: Mapping[str, Any]) -> Table:
     """The plan as facts, then ε per view with the reason."""
     table = Table(

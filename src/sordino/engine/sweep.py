@@ -1,0 +1,131 @@
+"""Sweeps: a grid of settings times seeds, resumable, summed up as mean and spread."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino.core import SordinoError
+from sordino.engine.record import read_summary
+from sordino.engine.simulate import Moment, Watcher, simulate
+from sordino.experiment import Experiment, Table, experiment, override
+from sordino.files import to_json, write_whole
+
+Point = tuple[str, ...]
+"""The `key=value` settings that tell one configuration from another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Every combination of the listed values, each with seeds `first_seed`, `first_seed` + 1, ..."""
+
+    table: Table
+    axes: Mapping[str, Sequence[str]]
+    seeds: int
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise SordinoError(f"A sweep needs at least one seed, but {self.seeds} came; three show the spread.")
+
+    def points(self) -> list[Point]:
+        return list(itertools.product(*([f"{key}={value}" for value in values] for key, values in self.axes.items())))
+
+    def experiments(self) -> Iterator[tuple[Point, int, Experiment]]:
+        """All runs, seed by seed, so that an interrupted sweep has whole columns."""
+        first = int(self.table.get("seed", 0))
+        for seed, point in itertools.product(range(first, first + self.seeds), self.points()):
+            table = {**self.table, "seed": seed}
+            for setting in point:
+                override(table, setting)
+            yield point, seed, experiment(table)
+
+
+def read_axes(texts: Sequence[str]) -> dict[str, list[str]]:
+    """From `key=v1,v2` to values by key; commas inside brackets, braces or quotes do not split."""
+    axes = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise SordinoError(
+                f"--over takes key=v1,v2,..., but {text!r} came; write for instance --over privacy.epsilon=1,4."
+            )
+        axes[key] = _split(values)
+    return axes
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, quoted, current = [], 0, "", ""
+    for character in text:
+        if quoted:
+            quoted = "" if character == quoted else quoted
+        elif character in "'\"":
+            quoted = character
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and depth == 0 and not quoted:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [*parts, current]
+
+
+def run_sweep(sweep: Sweep, out: Path, *, folder: Path, watch: Watcher) -> list[dict[str, Any]]:
+    """Run what is not done yet, then write the table; returns one row per configuration."""
+    runs = list(sweep.experiments())
+    found: dict[Point, list[dict[str, Any]]] = {point: [] for point in sweep.points()}
+    for number, (point, seed, one) in enumerate(runs, start=1):
+        place = out / _folder_name(point) / f"seed-{seed}"
+        if not (place / "summary.json").exists():
+            simulate(one, place, resume=True, folder=folder, watch=_numbered(watch, number, len(runs)))
+        found[point].append(read_summary(place))
+    rows = [_row(point, summaries) for point, summaries in found.items()]
+    configurations = len(sweep.points())
+    content = {"configurations_that_touched_private_data": configurations, "seeds": sweep.seeds, "rows": rows}
+    write_whole(out / "sweep.json", to_json(content, indent=2).encode())
+    return rows
+
+
+def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], None]:
+    def told(moment: Moment) -> None:
+        watch(
+            Moment(f"run {number}/{total}: {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon)
+        )
+
+    return told
+
+
+def _folder_name(point: Point) -> str:
+    plain = "__".join(point) or "all"
+    return "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)[:150]
+
+
+def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    accuracies = [summary["accuracy"] for summary in summaries]
+    epsilons = {
+        view: max(float(summary["epsilon"][view]["epsilon"]) for summary in summaries)
+        for view in ("public", "server", "client")
+    }
+    return {
+        "settings": dict(setting.split("=", 1) for setting in point),
+        "accuracy": statistics.mean(accuracies),
+        "spread": statistics.stdev(accuracies) if len(accuracies) > 1 else math.nan,
+        "accuracies": accuracies,
+        "epsilon": epsilons,
+        "seconds": statistics.mean(summary["seconds"] for summary in summaries),
+    }
+
+
+def read_sweep(out: Path) -> dict[str, Any]:
+    path = out / "sweep.json"
+    if not path.exists():
+        raise SordinoError(
+            f"{out} holds no finished sweep (sweep.json is missing); run `sordino sweep` with this --out first."
+        )
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
