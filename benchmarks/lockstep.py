@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class Contestant:
     """The parent's end of one child process."""
 
     def __init__(self, arguments: Sequence[str], *, python: str = sys.executable) -> None:
-        self._log = tempfile.TemporaryFile("w+")
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open for as long as the child lives)
         self._process = subprocess.Popen(
             [python, *arguments],
             stdin=subprocess.PIPE,
@@ -58,7 +58,7 @@ class Contestant:
         )
 
     def turn(self) -> dict[str, Any]:
-        """Let it do one round; returns what it reports, with its own `seconds`."""
+        """Let it do one round; returns the `seconds` that took and its `note`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -94,14 +94,14 @@ def turns() -> Iterator[None]:
         yield
 
 
-def reply(seconds: float, facts: Mapping[str, object] | None = None) -> None:
-    sys.stdout.write(_REPLY + json.dumps({"seconds": seconds, **(facts or {})}) + "\n")
+def reply(seconds: float, note: str) -> None:
+    sys.stdout.write(_REPLY + json.dumps({"seconds": seconds, "note": note}) + "\n")
     sys.stdout.flush()
 
 
-def serve(do_round: Callable[[], object], facts: Mapping[str, object] | None = None) -> None:
+def serve(do_round: Callable[[], object], *, note: str) -> None:
     """In a child: do and time one round whenever the parent asks for it."""
     for _ in turns():
         begin = time.perf_counter()
         do_round()
-        reply(time.perf_counter() - begin, facts)
+        reply(time.perf_counter() - begin, note)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from sordino.core import Private
 from sordino.data.examples import Examples
@@ -42,12 +41,6 @@ class RunningFederation:
     def do_round(self) -> None:
         self.state = self.method.round(self.done, self.state, self.federation)
         self.done += 1
-
-
-def as_net(model: nn.Module) -> Net:
-    """A chain of layers as a model whose head is the last one."""
-    *body, head = model.children()
-    return Net(body=nn.Sequential(*body), head=head)
 
 
 def federate(
@@ -89,6 +82,7 @@ def federate(
     federation = SimulatedFederation(
         sizes=sizes,
         expected_cohort=tariff.sampler.expected_cohort,
+        space=space,
         data=lambda client: Private(everyones[client]),
         tariff=tariff,
         door=Door(ledger, SecureNoise()),

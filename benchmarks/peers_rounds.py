@@ -74,8 +74,9 @@ def flower(job: RoundJob, cpus_per_client: int | None = None) -> None:
             result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=1)
             seconds = time.perf_counter() - begin
             arrays = result.arrays
-            assert len(arrays) > 0
-            reply(seconds, {"version": flwr.__version__})
+            if not arrays:
+                raise RuntimeError("Flower's clients sent no models")
+            reply(seconds, f"version {flwr.__version__}")
 
     resources = {"client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0}} if cpus_per_client else None
     run_simulation(server_app, client_app, job.clients, backend_config=resources)
@@ -121,7 +122,7 @@ def pfl(job: RoundJob) -> None:
         def after_central_iteration(
             self, metrics: Metrics, model: PyTorchModel, *, central_iteration: int
         ) -> tuple[bool, Metrics]:
-            reply(time.perf_counter() - self.begin, {"version": __version__})
+            reply(time.perf_counter() - self.begin, f"version {__version__}")
             return not self.wait(), Metrics()
 
         def wait(self) -> bool:

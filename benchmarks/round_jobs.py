@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.bench_models import lenet5, mlp, residual_network
+from sordino.models import Net, build
 
 BATCH = 64
 CLASSES = 10
@@ -22,7 +21,6 @@ class RoundJob:
     """`clients` that each make `steps` of SGD on batches of 64, after which their updates are clipped, summed and noised."""
 
     name: str
-    build: Callable[[], nn.Module]
     input_shape: tuple[int, ...]
     clients: int
     steps: int
@@ -43,22 +41,15 @@ class RoundJob:
         inputs, labels = self.pixels(client)
         return inputs.float().div_(127.5).sub_(1.0), labels
 
-    def model(self) -> nn.Module:
-        torch.manual_seed(0)
-        return self.build()
+    def model(self) -> Net:
+        return build(self.name, shape=self.input_shape, classes=CLASSES, seed=0)
 
 
 ROUND_JOBS = {
     job.name: job
     for job in (
-        RoundJob(name="mlp", build=mlp, input_shape=(784,), clients=100, steps=5),
-        RoundJob(name="lenet5", build=lenet5, input_shape=(3, 32, 32), clients=20, steps=3),
-        RoundJob(
-            name="resnet20",
-            build=lambda: residual_network((16, 32, 64), blocks_per_stage=3, norm_groups=8),
-            input_shape=(3, 32, 32),
-            clients=10,
-            steps=2,
-        ),
+        RoundJob(name="mlp", input_shape=(784,), clients=100, steps=5),
+        RoundJob(name="lenet5", input_shape=(3, 32, 32), clients=20, steps=3),
+        RoundJob(name="resnet20", input_shape=(3, 32, 32), clients=10, steps=2),
     )
 }

@@ -16,39 +16,49 @@ WARM_UP_ROUNDS = 1
 
 
 def measure() -> list[dict[str, object]]:
-    """One row per model: median milliseconds per round of every engine, and each peer's multiple of ours."""
-    return [_row(job) for job in ROUND_JOBS.values()]
+    """One row per model and engine: median milliseconds per round, and the multiple of ours."""
+    return [row for job in ROUND_JOBS.values() for row in _rows(job)]
 
 
-def _row(job: RoundJob) -> dict[str, object]:
+def _rows(job: RoundJob) -> list[dict[str, object]]:
     contestants = {OURS: Contestant(["-m", "benchmarks.rounds", job.name])}
     contestants |= {peer: Contestant(arguments(peer, job.name), python=peers_python()) for peer in PEERS}
-    row: dict[str, object] = {"benchmark": "rounds", "model": job.name, "clients": job.clients, "steps": job.steps}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    facts: dict[str, dict[str, object]] = {name: {} for name in contestants}
     try:
         for turn in range(WARM_UP_ROUNDS + repeats(9, when_quick=3)):
-            for name, contestant in list(contestants.items()):
+            for name in list(contestants):
                 try:
-                    report = contestant.turn()
+                    facts[name] = contestants[name].turn()
                 except Absent as reason:
                     contestants.pop(name).leave()
-                    row[f"{name} absent"] = str(reason)
+                    facts[name], seconds[name] = {"note": f"absent: {reason}"}, []
                     continue
                 if turn >= WARM_UP_ROUNDS:
-                    seconds[name].append(report.pop("seconds"))
-                row |= {f"{name} {fact}": value for fact, value in report.items() if fact != "seconds"}
+                    seconds[name].append(float(str(facts[name]["seconds"])))
     finally:
         for contestant in contestants.values():
             contestant.leave()
-    medians = {name: statistics.median(times) for name, times in seconds.items() if times and name in contestants}
-    row |= {f"{name} ms": 1e3 * median for name, median in medians.items()}
-    if OURS in medians:
-        row |= {f"{name} / {OURS}": median / medians[OURS] for name, median in medians.items() if name != OURS}
-    return row
+    ours = statistics.median(seconds[OURS]) if seconds[OURS] else None
+    return [_row(job, name, seconds[name], ours, str(facts[name].get("note", ""))) for name in seconds]
+
+
+def _row(job: RoundJob, engine: str, seconds: list[float], ours: float | None, note: str) -> dict[str, object]:
+    row: dict[str, object] = {
+        "benchmark": "rounds",
+        "model": job.name,
+        "clients": job.clients,
+        "steps": job.steps,
+        "engine": engine,
+    }
+    if seconds:
+        row["ms"] = 1e3 * statistics.median(seconds)
+        row["ratio"] = statistics.median(seconds) / ours if ours else None
+    return {**row, "note": note}
 
 
 def serve_our_rounds(job: RoundJob) -> None:
-    from benchmarks.our_federation import as_net, federate
+    from benchmarks.our_federation import federate
     from sordino.data.examples import IDENTITY, Examples, Normalisation
     from sordino.methods.dp_fedavg import DpFedAvg
 
@@ -58,14 +68,14 @@ def serve_our_rounds(job: RoundJob) -> None:
         return Examples(inputs=inputs, labels=labels, normalisation=Normalisation() if pictures else IDENTITY)
 
     running = federate(
-        as_net(job.model()),
+        job.model(),
         data,
         clients=job.clients,
         method=DpFedAvg(batch_size=BATCH, learning_rate=LEARNING_RATE),
         l2_clip_norm=L2_CLIP_NORM,
         noise_multiplier=NOISE_MULTIPLIER,
     )
-    serve(running.do_round, {"schedule": running.federation.schedule})
+    serve(running.do_round, note=f"schedule: {running.federation.schedule}")
 
 
 if __name__ == "__main__":

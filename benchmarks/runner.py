@@ -10,7 +10,17 @@ from typing import Any
 
 from benchmarks.lockstep import ROOT, child_environment
 
-BENCHMARKS = ("dp_sgd_step", "rounds", "noise", "accounting", "startup", "cached_head", "roster_memory", "growth")
+BENCHMARKS = (
+    "dp_sgd_step",
+    "rounds",
+    "noise",
+    "accounting",
+    "startup",
+    "cached_head",
+    "roster_memory",
+    "growth",
+    "tensor_lowrank",
+)
 
 _ROWS = "@rows "
 
@@ -23,8 +33,7 @@ def run(name: str) -> list[dict[str, Any]]:
     """The rows that a benchmark's `measure` returns."""
     done = subprocess.run(
         [sys.executable, "-c", f"from benchmarks.runner import print_rows; print_rows({name!r})"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         cwd=ROOT,
         env=child_environment(),

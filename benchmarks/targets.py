@@ -100,7 +100,7 @@ def _round_targets(model: str, flower: float, pfl: float) -> tuple[Target, Targe
         return Target(
             name=f"{peer} round of {model} / ours",
             benchmark="rounds",
-            measured=lambda rows: find(rows, model=model)[f"{peer} / sordino"],
+            measured=lambda rows: find(rows, model=model, engine=peer)["ratio"],
             at_least=at_least,
         )
 

@@ -12,7 +12,7 @@ import torch
 from dp_accounting import NonPrivateDpEvent
 
 from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
-from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound, mu_lower_bound
+from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound_by_repeats, mu_lower_bound
 from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
@@ -29,9 +29,9 @@ from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import Everyone
 
 CLIP = 0.5
-CANARIES = 1000
+CANARIES = 600
 REPEATS = 1000
-STEPS = {"name": "dp-sgd", "batch_size": 250, "local_steps": 2, "learning_rate": 1e-3}
+STEPS = {"name": "dp-sgd", "batch_size": 150, "local_steps": 2, "learning_rate": 1e-3}
 
 
 def run_of(*, clients=CANARIES, rounds=1, method=None, **privacy):
@@ -60,13 +60,13 @@ def clients_in_one_run(view, **privacy):
 
 def sampled_clients_in_one_run(confidence):
     table = run_of(rounds=2, sampler="poisson", expected_cohort=0.3 * CANARIES)
-    return guessed(client_canaries(table), confidence, called_in=200, called_out=0)
+    return guessed(client_canaries(table), confidence, called_in=120, called_out=0)
 
 
 def examples_in_one_run(confidence):
     """Two clients with canary rows, two noisy steps each on half of them. Proved and claimed: ε."""
     seen = example_canaries(run_of(clients=2, method=STEPS), canaries=CANARIES)
-    return guessed(seen, confidence, called_in=300, called_out=0)
+    return guessed(seen, confidence, called_in=150, called_out=0)
 
 
 def clients_as_repeats(view, noise, per_view_multiplier=0.5, shares=1):
@@ -92,7 +92,7 @@ def told_apart(sighting, noise_multiplier, confidence):
     return result.mu_lower, result.claimed_mu
 
 
-def at_the_door(mechanism, contributions, weights, seed):
+def at_the_door(mechanism, contributions, weights, seed, repeats=REPEATS):
     """A weighted sum of several releases, repeated, without and with a unit that asks for too much."""
     norm = MECHANISMS[mechanism]().norm
     door = Door(Ledger(clients=1, delta=1e-6, neighbours="zero-out"), SeededNoise(seed))
@@ -120,7 +120,7 @@ def at_the_door(mechanism, contributions, weights, seed):
             for contribution, weight in zip(contributions, weights, strict=True)
         ).item()
 
-    return [sample(0.0) for _ in range(REPEATS)], [sample(1.0) for _ in range(REPEATS)]
+    return [sample(0.0) for _ in range(repeats)], [sample(1.0) for _ in range(repeats)]
 
 
 def gaussian_release(confidence):
@@ -130,13 +130,13 @@ def gaussian_release(confidence):
 
 def two_gaussian_releases(confidence):
     """A unit that turns its sign, and an onlooker who subtracts: noise used twice is gone. Claimed μ = √2 / z."""
-    samples = at_the_door("gaussian", [1, -1], [1, -1], 2)
+    samples = at_the_door("gaussian", [1, -1], [1, -1], 2, REPEATS // 2)
     result = audit_gaussian_dp(*samples, noise_multiplier=1.0, releases=2, confidence=confidence)
     return result.mu_lower, result.claimed_mu
 
 
 def laplace_release(confidence):
-    return epsilon_lower_bound(*at_the_door("laplace", [1], [1], 3), delta=0.0, confidence=confidence), 1.0
+    return epsilon_lower_bound_by_repeats(*at_the_door("laplace", [1], [1], 3), delta=0.0, confidence=confidence), 1.0
 
 
 class Silent:

@@ -7,7 +7,12 @@ import pytest
 from dp_accounting import GaussianDpEvent
 from scipy import stats
 
-from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound, gaussian_epsilon, mu_lower_bound
+from sordino.audit.gaussian_dp import (
+    audit_gaussian_dp,
+    epsilon_lower_bound_by_repeats,
+    gaussian_epsilon,
+    mu_lower_bound,
+)
 from sordino.core import SordinoError
 from sordino.privacy.accounting import spent
 
@@ -33,7 +38,7 @@ def test_the_bound_on_mu_exceeds_the_truth_no_more_often_than_stated(mu):
 def test_the_bound_on_epsilon_exceeds_the_truth_no_more_often_than_stated(epsilon):
     times, confidence = 200, 0.8
     above = sum(
-        epsilon_lower_bound(*pair, delta=0.0, confidence=confidence) > epsilon
+        epsilon_lower_bound_by_repeats(*pair, delta=0.0, confidence=confidence) > epsilon
         for pair in pairs(stats.laplace, epsilon, 60, times)
     )
     assert above <= stats.binom.isf(ALARM, times, 1 - confidence)
@@ -44,7 +49,7 @@ def test_many_samples_bring_the_bounds_near_the_truth_in_either_direction(sign):
     ((absent, present),) = pairs(stats.norm, sign * 1.0, 200_000, 1)
     assert 0.9 < mu_lower_bound(absent, present, confidence=0.999) <= 1.0
     ((absent, present),) = pairs(stats.laplace, sign * 1.0, 200_000, 1)
-    assert 0.9 < epsilon_lower_bound(absent, present, delta=0.0, confidence=0.999) <= 1.0
+    assert 0.9 < epsilon_lower_bound_by_repeats(absent, present, delta=0.0, confidence=0.999) <= 1.0
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.01, 0.1])
@@ -52,7 +57,7 @@ def test_without_errors_the_bounds_are_those_of_clopper_and_pearson(delta):
     absent, present, confidence = np.zeros(200), np.ones(300), 0.95
     fewest, most = (1 - ((1 - confidence) / 2) ** (1 / counted) for counted in (150, 100))
     epsilon = math.log((1 - delta - most) / fewest)
-    assert epsilon_lower_bound(absent, present, delta=delta, confidence=confidence) == pytest.approx(epsilon)
+    assert epsilon_lower_bound_by_repeats(absent, present, delta=delta, confidence=confidence) == pytest.approx(epsilon)
     mu = stats.norm.isf(fewest) + stats.norm.isf(most)
     assert mu_lower_bound(absent, present, confidence=confidence) == pytest.approx(mu)
 

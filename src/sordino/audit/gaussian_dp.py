@@ -64,7 +64,7 @@ def mu_lower_bound(absent: ArrayLike, present: ArrayLike, *, confidence: float) 
     return _lower_bound(absent, present, mu, confidence)
 
 
-def epsilon_lower_bound(absent: ArrayLike, present: ArrayLike, *, delta: float, confidence: float) -> float:
+def epsilon_lower_bound_by_repeats(absent: ArrayLike, present: ArrayLike, *, delta: float, confidence: float) -> float:
     """A lower confidence bound on ε at δ for any mechanism, whatever its noise."""
 
     def epsilon(false_positive: Floats, false_negative: Floats) -> Floats:

@@ -63,24 +63,20 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     notes = sorted({note for summary in summaries if (note := summary["simulation_note"])})
     table = Table(
         title="Accuracy and ε by view",
-        caption="\n".join([f"worst client, δ = {delta:g}, neighbours: {first['neighbours']}", *notes]),
+        caption="\n".join(
+            [f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier", *notes]
+        ),
     )
-    for column in ("run", "method", "unit", "accuracy"):
-        table.add_column(column, justify="right" if column == "accuracy" else "left")
-    for view in VIEWS:
-        table.add_column(f"ε {view}", justify="right")
-    for column in ("noise z", "rounds", "seconds", "MB up+down"):
-        table.add_column(column, justify="right")
+    table.add_column("run")
+    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "seconds", "MB"):
+        table.add_column(column, justify="right", no_wrap=True)
     for summary in summaries:
         traffic = (summary["bytes_up"] + summary["bytes_down"]) / 1e6
         table.add_row(
-            summary["name"],
-            summary["method"],
-            summary["unit"],
+            f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']} level, {summary['rounds']} rounds[/dim]",
             f"{summary['accuracy']:.2%}",
             *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
-            str(summary["rounds"]),
             f"{summary['seconds']:.1f}",
             f"{traffic:.1f}",
         )
