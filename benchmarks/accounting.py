@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import dp_accounting as dp
@@ -21,14 +22,16 @@ ROUNDS, RATE, DELTA, NOISE_MULTIPLIER, EPSILON = 300, 0.05, 1e-5, 1.0, 4.0
 
 
 def measure() -> list[dict[str, object]]:
-    """Median seconds; dp-accounting's own PLD accountant at the same and at its finest grid stands beside ours."""
+    """Median seconds; dp-accounting's own PLD accountant on the same two grids stands beside ours."""
     return [*_pricing(), _calibration(), _plan()]
 
 
-def _fresh() -> Callable[[], float]:
-    """A noise multiplier nobody has priced before, so that no cache answers."""
-    counter = itertools.count()
-    return lambda: NOISE_MULTIPLIER + 1e-6 * next(counter)
+_UNPRICED = itertools.count()
+
+
+def _unpriced(price: Callable[[float], float]) -> float:
+    """Price a noise multiplier that nobody has priced before, so that no cache answers."""
+    return price(NOISE_MULTIPLIER + 1e-6 * next(_UNPRICED))
 
 
 def _event(noise_multiplier: float) -> dp.DpEvent:
@@ -45,16 +48,13 @@ def _reference(noise_multiplier: float, interval: float) -> float:
 
 
 def _pricing() -> list[dict[str, object]]:
-    contestants = {
-        "ours, quick": lambda noise: _ours(noise, precise=False),
-        "ours, precise": lambda noise: _ours(noise, precise=True),
-        "dp-accounting 1e-3": lambda noise: _reference(noise, 1e-3),
-        "dp-accounting 1e-4": lambda noise: _reference(noise, 1e-4),
+    contestants: dict[str, Callable[[float], float]] = {
+        "ours, quick": partial(_ours, precise=False),
+        "ours, precise": partial(_ours, precise=True),
+        "dp-accounting 1e-3": partial(_reference, interval=1e-3),
+        "dp-accounting 1e-4": partial(_reference, interval=1e-4),
     }
-    fresh = _fresh()
-    seconds = interleaved_seconds(
-        {name: (lambda price=price: price(fresh())) for name, price in contestants.items()}, repeats(7)
-    )
+    seconds = interleaved_seconds({name: partial(_unpriced, price) for name, price in contestants.items()}, repeats(7))
     epsilons = {name: price(NOISE_MULTIPLIER + 0.5) for name, price in contestants.items()}
     return [
         {
@@ -69,11 +69,11 @@ def _pricing() -> list[dict[str, object]]:
 
 
 def _calibration() -> dict[str, object]:
-    targets = itertools.count()
-
     def work() -> object:
-        epsilon = EPSILON + 1e-4 * next(targets)
-        return calibrate(lambda noise: {_event(noise): ROUNDS}, epsilon=epsilon, delta=DELTA, neighbours="zero-out")
+        unpriced_delta = DELTA * (1 + 1e-6 * next(_UNPRICED))
+        return calibrate(
+            lambda noise: {_event(noise): ROUNDS}, epsilon=EPSILON, delta=unpriced_delta, neighbours="zero-out"
+        )
 
     seconds = interleaved_seconds({"calibrate": work}, repeats(5))["calibrate"]
     return {"benchmark": "accounting", "what": f"noise for ε = {EPSILON:g}", "seconds": seconds}

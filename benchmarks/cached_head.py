@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -31,8 +32,7 @@ def measure() -> list[dict[str, object]]:
     source = _source(rows)
     head_net, cached = with_cached_features(net, source, CPU)
     net.train()
-    recompute = lambda: _epoch(net, source.train)  # noqa: E731
-    reuse = lambda: _epoch(head_net, cached.train)  # noqa: E731
+    recompute, reuse = partial(_epoch, net, source.train), partial(_epoch, head_net, cached.train)
     before, after = recompute(), reuse()
     medians = interleaved_seconds({"recomputed": recompute, "cached": reuse}, repeats(5))
     return [

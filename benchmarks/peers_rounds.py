@@ -10,6 +10,7 @@ import functools
 import logging
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -153,7 +154,11 @@ def pfl(job: RoundJob) -> None:
     )
 
 
-PEERS = {"flower": flower, "flower, 1 CPU per client": functools.partial(flower, cpus_per_client=1), "pfl": pfl}
+PEERS: dict[str, Callable[[RoundJob], None]] = {
+    "flower": flower,
+    "flower, 1 CPU per client": functools.partial(flower, cpus_per_client=1),
+    "pfl": pfl,
+}
 
 
 def arguments(peer: str, job: str) -> list[str]:

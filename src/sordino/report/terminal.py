@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -63,22 +64,21 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     notes = sorted({note for summary in summaries if (note := summary["simulation_note"])})
     table = Table(
         title="Accuracy and ε by view",
+        box=SIMPLE_HEAD,
         caption="\n".join(
             [f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier", *notes]
         ),
     )
     table.add_column("run")
-    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "seconds", "MB"):
+    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for summary in summaries:
-        traffic = (summary["bytes_up"] + summary["bytes_down"]) / 1e6
         table.add_row(
-            f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']} level, {summary['rounds']} rounds[/dim]",
+            f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
             f"{summary['accuracy']:.2%}",
             *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
-            f"{traffic:.1f}",
         )
     return table
 
