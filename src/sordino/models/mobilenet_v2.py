@@ -18,7 +18,10 @@ STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3,
 @MODELS.register("mobilenet_v2")
 @dataclass(frozen=True, kw_only=True)
 class MobileNetV2:
-    """MobileNetV2 for torchvision's weights: 1280 features, 3,504,872 parameters with 1000 classes."""
+    """MobileNetV2 for torchvision's weights: 1280 features, 3,504,872 parameters with 1000 classes.
+
+    The weights expect pixels from 0 to 1 less mean (0.485, 0.456, 0.406) over std (0.229, 0.224, 0.225).
+    """
 
     def build(self, inputs: Inputs, classes: int) -> SourceNet:
         colour_images(inputs, "mobilenet_v2")

@@ -1,4 +1,7 @@
-"""ResNets and ResNeXts for ImageNet, with the keys of torchvision's files."""
+"""ResNets and ResNeXts for ImageNet, with the keys of torchvision's files.
+
+The weights expect pixels from 0 to 1 less mean (0.485, 0.456, 0.406) over std (0.229, 0.224, 0.225).
+"""
 
 from __future__ import annotations
 

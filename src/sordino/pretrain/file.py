@@ -12,36 +12,30 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from sordino.core import SordinoError
+from sordino.data.locate import data_folder
 from sordino.models import Net
+from sordino.models.weights import load_weights
 from sordino.pretrain.start import STARTS, StartContext
 
 
 @STARTS.register("file")
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """Weights from a .safetensors or .pth file; a head of another shape is left as it was built."""
+    """Weights from a .safetensors or .pth file, also one in torchvision's own keys; keep_head = false leaves the head new."""
 
     path: str
     keep_head: bool = True
 
     def prepare(self, net: Net, context: StartContext) -> None:
-        path = context.folder / self.path
-        weights = _read(path)
-        wanted = net.state_dict()
-        head = set(net.parts()["head"])
-        if not self.keep_head:
-            weights = {key: value for key, value in weights.items() if key not in head}
-        for key, value in wanted.items():
-            if key not in weights and (key not in head or self.keep_head):
-                raise SordinoError(
-                    f"{path} has no weights for {key!r} of this model; use a file of the same model, or keep_head = false for a new head."
-                )
-            if key in weights and weights[key].shape != value.shape:
-                raise SordinoError(
-                    f"{path} has {key!r} of shape {tuple(weights[key].shape)}, but the model needs {tuple(value.shape)}; "
-                    "use a file of the same model, or keep_head = false for a new head."
-                )
-        net.load_state_dict({**wanted, **{key: weights[key] for key in wanted if key in weights}})
+        path = locate_weights(self.path, context.folder)
+        load_weights(net, _read(path), origin=str(path), keep_head=self.keep_head)
+
+
+def locate_weights(name: str, folder: Path) -> Path:
+    """A path beside the experiment file, or a file's name in the data folder."""
+    beside = folder / name
+    kept = data_folder() / name
+    return kept if not beside.exists() and kept.exists() else beside
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -284,8 +285,22 @@ def _rdp_curve(event: DpEvent, neighbours: Neighbours) -> Floats:
     bare = event if drawn is None else drawn[1]
     scaled = type(bare)(bare.noise_multiplier / moved)
     made = scaled if drawn is None else attr.evolve(event, event=scaled)
-    curve: Floats = dp.rdp.RdpAccountant(neighboring_relation=relation).compose(made).rdp
+    with _without_notes_on_single_orders():
+        curve: Floats = dp.rdp.RdpAccountant(neighboring_relation=relation).compose(made).rdp
     return curve
+
+
+@contextmanager
+def _without_notes_on_single_orders() -> Iterator[None]:
+    """dp-accounting logs every order whose series does not converge; such an order is left out, which only loosens ε."""
+    from absl import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _fewer_multipliers(releases: Releases, most: Callable[[DpEvent], int]) -> Releases:
