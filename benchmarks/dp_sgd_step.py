@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.bench_models import WORKLOADS, Workload
+from sordino.engine.allocator import tune_allocator
 from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
 
@@ -26,6 +27,7 @@ SECONDS_PER_CONTENDER, REPEATS = 3.0, (5, 60)
 def measure(names: tuple[str, ...] = ()) -> list[dict[str, object]]:
     """One row per model and contender: median milliseconds and the ratio to plain SGD in the same process."""
     warnings.filterwarnings("ignore", module="opacus")
+    tune_allocator()
     rows: list[dict[str, object]] = []
     for workload in WORKLOADS:
         if names and workload.name not in names:
@@ -139,7 +141,7 @@ def _opacus(model: nn.Module, inputs: Tensor, targets: Tensor, mode: str) -> Ste
     wrapped = prepare_module(model, mode, True, **settings)
     optimizer = (DPOptimizerFastGradientClipping if ghost else DPOptimizer)(
         torch.optim.SGD(wrapped.parameters(), LEARNING_RATE),
-        noise_multiplier=0.0,
+        noise_multiplier=NOISE_MULTIPLIER,
         max_grad_norm=CLIP_NORM,
         expected_batch_size=len(inputs),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,13 +118,3 @@ def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "epsilon": epsilons,
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),
     }
-
-
-def read_sweep(out: Path) -> dict[str, Any]:
-    path = out / "sweep.json"
-    if not path.exists():
-        raise SordinoError(
-            f"{out} holds no finished sweep (sweep.json is missing); run `sordino sweep` with this --out first."
-        )
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
