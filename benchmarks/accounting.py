@@ -15,8 +15,10 @@ import dp_accounting as dp
 
 from benchmarks.command import seconds_of, write_experiment
 from benchmarks.effort import interleaved_seconds, repeats
+from sordino.privacy import event_kinds as kinds
 from sordino.privacy.accounting import spent
 from sordino.privacy.calibration import calibrate
+from sordino.privacy.event_kinds import for_dp_accounting
 
 ROUNDS, RATE, DELTA, NOISE_MULTIPLIER, EPSILON = 300, 0.05, 1e-5, 1.0, 4.0
 
@@ -34,8 +36,8 @@ def _unpriced(price: Callable[[float], float]) -> float:
     return price(NOISE_MULTIPLIER + 1e-6 * next(_UNPRICED))
 
 
-def _event(noise_multiplier: float) -> dp.DpEvent:
-    return dp.PoissonSampledDpEvent(RATE, dp.GaussianDpEvent(noise_multiplier))
+def _event(noise_multiplier: float) -> kinds.DpEvent:
+    return kinds.PoissonSampledDpEvent(RATE, kinds.GaussianDpEvent(noise_multiplier))
 
 
 def _ours(noise_multiplier: float, *, precise: bool) -> float:
@@ -44,7 +46,7 @@ def _ours(noise_multiplier: float, *, precise: bool) -> float:
 
 def _reference(noise_multiplier: float, interval: float) -> float:
     accountant = dp.pld.PLDAccountant(value_discretization_interval=interval)
-    return float(accountant.compose(_event(noise_multiplier), ROUNDS).get_epsilon(DELTA))
+    return float(accountant.compose(for_dp_accounting(_event(noise_multiplier)), ROUNDS).get_epsilon(DELTA))
 
 
 def _pricing() -> list[dict[str, object]]:

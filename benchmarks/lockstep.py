@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,7 +25,7 @@ _OFFLINE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_SECONDS_TO_LEAVE = 20.0
+_SECONDS_TO_LEAVE = 60.0
 
 
 def peers_python() -> str:
@@ -46,16 +47,19 @@ class Contestant:
 
     def __init__(self, arguments: Sequence[str], *, python: str = sys.executable) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open for as long as the child lives)
-        self._process = subprocess.Popen(
-            [python, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            cwd=ROOT,
-            env=child_environment(),
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [python, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+                cwd=ROOT,
+                env=child_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Absent(f"{python} cannot be started ({error.strerror})") from error
 
     def turn(self) -> dict[str, Any]:
         """Let it do one round; returns the `seconds` that took and its `note`."""
@@ -73,11 +77,13 @@ class Contestant:
         raise Absent(self._last_words())
 
     def leave(self) -> None:
+        """Tell it that there are no more turns, and end only this process and its own group if it stays."""
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-            self._process.communicate(timeout=_SECONDS_TO_LEAVE)
-        except (subprocess.TimeoutExpired, BrokenPipeError, ValueError):
+        try:
+            self._process.wait(_SECONDS_TO_LEAVE)
+        except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._log.close()

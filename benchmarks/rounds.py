@@ -12,7 +12,6 @@ from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
 
 OURS = "sordino"
-WARM_UP_ROUNDS = 1
 
 
 def measure() -> list[dict[str, object]]:
@@ -21,26 +20,42 @@ def measure() -> list[dict[str, object]]:
 
 
 def _rows(job: RoundJob) -> list[dict[str, object]]:
-    contestants = {OURS: Contestant(["-m", "benchmarks.rounds", job.name])}
-    contestants |= {peer: Contestant(arguments(peer, job.name), python=peers_python()) for peer in PEERS}
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    facts: dict[str, dict[str, object]] = {name: {} for name in contestants}
+    seconds: dict[str, list[float]] = {name: [] for name in (OURS, *PEERS)}
+    notes: dict[str, str] = {}
+    contestants: dict[str, Contestant] = {}
+
+    def turn(name: str) -> float | None:
+        try:
+            if name not in contestants:
+                contestants[name] = _enter(name, job)
+            report = contestants[name].turn()
+        except Absent as reason:
+            if name in contestants:
+                contestants.pop(name).leave()
+            seconds[name], notes[name] = [], f"absent: {reason}"
+            return None
+        notes[name] = report["note"]
+        return float(report["seconds"])
+
     try:
-        for turn in range(WARM_UP_ROUNDS + repeats(9, when_quick=3)):
+        for name in seconds:
+            # One at a time, and each with its first round behind it: starting up would disturb the others' trials.
+            turn(name)
+        for _ in range(repeats(9, when_quick=3)):
             for name in list(contestants):
-                try:
-                    facts[name] = contestants[name].turn()
-                except Absent as reason:
-                    contestants.pop(name).leave()
-                    facts[name], seconds[name] = {"note": f"absent: {reason}"}, []
-                    continue
-                if turn >= WARM_UP_ROUNDS:
-                    seconds[name].append(float(str(facts[name]["seconds"])))
+                taken = turn(name)
+                seconds[name] += [] if taken is None else [taken]
     finally:
         for contestant in contestants.values():
             contestant.leave()
     ours = statistics.median(seconds[OURS]) if seconds[OURS] else None
-    return [_row(job, name, seconds[name], ours, str(facts[name].get("note", ""))) for name in seconds]
+    return [_row(job, name, seconds[name], ours, notes[name]) for name in seconds]
+
+
+def _enter(name: str, job: RoundJob) -> Contestant:
+    if name == OURS:
+        return Contestant(["-m", "benchmarks.rounds", job.name])
+    return Contestant(arguments(name, job.name), python=peers_python())
 
 
 def _row(job: RoundJob, engine: str, seconds: list[float], ours: float | None, note: str) -> dict[str, object]:

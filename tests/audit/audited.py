@@ -9,7 +9,6 @@ import dataclasses
 
 import numpy as np
 import torch
-from dp_accounting import NonPrivateDpEvent
 
 from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
 from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound_by_repeats, mu_lower_bound
@@ -22,6 +21,7 @@ from sordino.experiment import experiment
 from sordino.methods.method import Broadcast
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
+from sordino.privacy.event_kinds import NonPrivateDpEvent
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise

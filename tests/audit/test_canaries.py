@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from audited import CLIP, STEPS, run_of
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from scipy import stats
 
 from sordino.audit.canaries import client_canaries, example_canaries
 from sordino.audit.sampling import audit_sampling
 from sordino.core import SordinoError
+from sordino.privacy.event_kinds import GaussianDpEvent, PoissonSampledDpEvent
 
 NOISELESS = {"noise_multiplier": 0.0, "noise": "local"}
 

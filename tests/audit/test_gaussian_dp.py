@@ -4,17 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
 from scipy import stats
 
 from sordino.audit.gaussian_dp import (
     audit_gaussian_dp,
     epsilon_lower_bound_by_repeats,
-    gaussian_epsilon,
     mu_lower_bound,
 )
 from sordino.core import SordinoError
 from sordino.privacy.accounting import spent
+from sordino.privacy.event_kinds import GaussianDpEvent
+from sordino.privacy.gaussian import gaussian_epsilon
 
 RNG_SEED = 5
 ALARM = 1e-6

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from safetensors.torch import load_file
 
 import sordino
@@ -14,6 +13,7 @@ from sordino.engine.record import RunRecord
 from sordino.methods.fedceo import FedCeo, ShrunkAverage, roughness
 from sordino.methods.method import Upload
 from sordino.models import FlatSpace, build
+from sordino.privacy.event_kinds import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from sordino.privacy.ledger import read_lines
 
 CEO = {"name": "fedceo", "epochs": 1, "batch_size": 16, "regularisation": 0.5, "growth": 1.1, "interval": 2}

@@ -14,13 +14,15 @@ from scipy import integrate, optimize, stats
 
 from sordino.core import Neighbours, SordinoError
 from sordino.privacy import accounting
+from sordino.privacy import event_kinds as kinds
 from sordino.privacy.accounting import spent
+from sordino.privacy.event_kinds import for_dp_accounting
 from sordino.privacy.loss_distribution import compose, gaussian, on_grid, window
 
 DELTA = 1e-5
 RATE, STEPS = 768 / 50000, 100
-Gaussian, Laplace = dp.GaussianDpEvent, dp.LaplaceDpEvent
-Poisson, FixedSize = dp.PoissonSampledDpEvent, dp.SampledWithoutReplacementDpEvent
+Gaussian, Laplace = kinds.GaussianDpEvent, kinds.LaplaceDpEvent
+Poisson, FixedSize = kinds.PoissonSampledDpEvent, kinds.SampledWithoutReplacementDpEvent
 RELATIONS: dict[Neighbours, dp.NeighboringRelation] = {
     "zero-out": dp.NeighboringRelation.REPLACE_SPECIAL,
     "add-remove": dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -29,7 +31,7 @@ RELATIONS: dict[Neighbours, dp.NeighboringRelation] = {
 unsampled_or_poisson: tuple[Neighbours, ...] = ("zero-out", "add-remove", "replace-one")
 
 
-def epsilon(events: Mapping[dp.DpEvent, int], neighbours: Neighbours = "zero-out", delta: float = DELTA) -> float:
+def epsilon(events: Mapping[kinds.DpEvent, int], neighbours: Neighbours = "zero-out", delta: float = DELTA) -> float:
     return spent(events, delta=delta, neighbours=neighbours).epsilon
 
 
@@ -42,7 +44,7 @@ def test_the_known_value() -> None:
 
 
 def test_two_releases_from_one_batch_are_one_sampled_joint_event() -> None:
-    pair = dp.ComposedDpEvent((Gaussian(1.1), Gaussian(1.1)))
+    pair = kinds.ComposedDpEvent((Gaussian(1.1), Gaussian(1.1)))
     assert epsilon({Poisson(RATE, pair): STEPS}) == pytest.approx(2.31, abs=5e-3)
     assert epsilon({Poisson(RATE, Gaussian(1.1)): 2 * STEPS}) == pytest.approx(1.14, abs=5e-3)
 
@@ -50,10 +52,10 @@ def test_two_releases_from_one_batch_are_one_sampled_joint_event() -> None:
 # Direct calls of dp-accounting, over random plans
 
 
-def random_plan(seed: int) -> tuple[Neighbours, Counter[dp.DpEvent]]:
+def random_plan(seed: int) -> tuple[Neighbours, Counter[kinds.DpEvent]]:
     rng = np.random.default_rng(seed)
     neighbours = unsampled_or_poisson[seed % 3]
-    plan: Counter[dp.DpEvent] = Counter()
+    plan: Counter[kinds.DpEvent] = Counter()
     for _ in range(rng.integers(1, 5)):
         kind = Laplace if rng.random() < 0.4 else Gaussian
         inner = kind(float(rng.uniform(0.8, 6.0)) * (2 if kind is Laplace else 1))
@@ -62,7 +64,7 @@ def random_plan(seed: int) -> tuple[Neighbours, Counter[dp.DpEvent]]:
     return neighbours, plan
 
 
-def direct_pld(plan: Mapping[dp.DpEvent, int], neighbours: Neighbours) -> float:
+def direct_pld(plan: Mapping[kinds.DpEvent, int], neighbours: Neighbours) -> float:
     """Replace-one Laplace is refused there: under it, a multiplier counts half."""
     accountant = dp.pld.PLDAccountant(RELATIONS[neighbours], 1e-3)
     laplace = pld.identity(1e-3)
@@ -71,7 +73,7 @@ def direct_pld(plan: Mapping[dp.DpEvent, int], neighbours: Neighbours) -> float:
             one = pld.from_laplace_mechanism(event.noise_multiplier / 2, value_discretization_interval=1e-3)
             laplace = laplace.compose(one.self_compose(count))
         else:
-            accountant.compose(event, count)
+            accountant.compose(for_dp_accounting(event), count)
     return accountant._pld.compose(laplace).get_epsilon_for_delta(DELTA)
 
 
@@ -95,14 +97,14 @@ def test_schedules_agree_with_dp_accounting(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_rdp_beside_pld_agrees_with_dp_accounting(seed: int, neighbours: Neighbours) -> None:
     rng = np.random.default_rng(seed)
-    plan: dict[dp.DpEvent, int] = {
+    plan: dict[kinds.DpEvent, int] = {
         Poisson(0.1, Gaussian(float(rng.uniform(1, 3)))): 20,
         Gaussian(float(rng.uniform(5, 9))): 3,
         Laplace(float(rng.uniform(5, 9))): 3,
     }
     accountant = dp.rdp.RdpAccountant(neighboring_relation=RELATIONS[neighbours])
     for event, count in plan.items():
-        accountant.compose(event, count)
+        accountant.compose(for_dp_accounting(event), count)
     figure = spent(plan, delta=DELTA, neighbours=neighbours, both=True)
     assert figure.also["rdp"] == pytest.approx(accountant.get_epsilon(DELTA))
 
@@ -113,7 +115,7 @@ def test_rdp_beside_pld_agrees_with_dp_accounting(seed: int, neighbours: Neighbo
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
 def test_much_noise_on_a_fixed_size_draw_is_priced_by_rdp_at_half_the_multiplier(neighbours: Neighbours) -> None:
     accountant = dp.rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
-    accountant.compose(FixedSize(1000, 10, Gaussian(10.0)), 500)
+    accountant.compose(for_dp_accounting(FixedSize(1000, 10, Gaussian(10.0))), 500)
     figure = spent({FixedSize(1000, 10, Gaussian(20.0)): 500}, delta=DELTA, neighbours=neighbours)
     assert figure.accountant == "rdp"
     assert figure.epsilon == pytest.approx(accountant.get_epsilon(DELTA))
@@ -228,8 +230,8 @@ def test_sampled_laplace_under_replace_one_claims_no_more_than_it_can() -> None:
 
 def test_nothing_costs_nothing_and_bare_releases_cost_everything() -> None:
     assert epsilon({}) == 0
-    assert epsilon({dp.NoOpDpEvent(): 9, Gaussian(math.inf): 3}) == 0
-    for bare in (dp.NonPrivateDpEvent(), Gaussian(0.0), Poisson(0.1, dp.NonPrivateDpEvent())):
+    assert epsilon({kinds.NoOpDpEvent(): 9, Gaussian(math.inf): 3}) == 0
+    for bare in (kinds.NonPrivateDpEvent(), Gaussian(0.0), Poisson(0.1, kinds.NonPrivateDpEvent())):
         figure = spent({bare: 1, Gaussian(5.0): 1}, delta=DELTA, neighbours="zero-out")
         assert figure.epsilon == math.inf
         assert figure.accountant == "none"
@@ -314,7 +316,7 @@ sampled_events = st.one_of(
 
 @settings(max_examples=20, deadline=None)
 @given(sampled_events, st.integers(1, 30), st.sampled_from(unsampled_or_poisson))
-def test_more_of_anything_costs_more(event: dp.DpEvent, count: int, neighbours: Neighbours) -> None:
+def test_more_of_anything_costs_more(event: kinds.DpEvent, count: int, neighbours: Neighbours) -> None:
     once = epsilon({event: count}, neighbours)
     assert once <= epsilon({event: count + 1}, neighbours) + 1e-9
     assert once <= epsilon(Counter({event: count}) + Counter([Laplace(10.0)]), neighbours) + 2e-3

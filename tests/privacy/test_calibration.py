@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core import Neighbours, SordinoError
+from sordino.privacy import event_kinds as kinds
 from sordino.privacy.accounting import spent
 from sordino.privacy.calibration import Plan, calibrate
 
 DELTA = 1e-5
 Gaussian, Laplace, Poisson, FixedSize = (
-    dp.GaussianDpEvent,
-    dp.LaplaceDpEvent,
-    dp.PoissonSampledDpEvent,
-    dp.SampledWithoutReplacementDpEvent,
+    kinds.GaussianDpEvent,
+    kinds.LaplaceDpEvent,
+    kinds.PoissonSampledDpEvent,
+    kinds.SampledWithoutReplacementDpEvent,
 )
 
 PLANS: Mapping[str, Plan] = {
@@ -26,7 +27,7 @@ PLANS: Mapping[str, Plan] = {
     "laplace": lambda z: {Laplace(z): 10},
     "two phases": lambda z: {Poisson(0.1, Gaussian(z)): 50, Poisson(0.02, Gaussian(2 * z)): 100},
     "schedule": lambda z: {Poisson(0.05, Gaussian(z * (1 + step / 8))): 1 for step in range(8)},
-    "joint": lambda z: {Poisson(0.05, dp.ComposedDpEvent((Gaussian(z), Gaussian(5 * z)))): 30},
+    "joint": lambda z: {Poisson(0.05, kinds.ComposedDpEvent((Gaussian(z), Gaussian(5 * z)))): 30},
     "with a fixed part": lambda z: {Poisson(0.05, Gaussian(z)): 30, Laplace(50.0): 1},
 }
 
@@ -67,8 +68,8 @@ def test_one_gaussian_agrees_with_the_closed_form() -> None:
     assert exact <= found <= 1.001 * exact
 
 
-@pytest.mark.parametrize("part", [dp.NonPrivateDpEvent(), Laplace(0.1)])
-def test_an_unreachable_target_is_one_sentence(part: dp.DpEvent) -> None:
+@pytest.mark.parametrize("part", [kinds.NonPrivateDpEvent(), Laplace(0.1)])
+def test_an_unreachable_target_is_one_sentence(part: kinds.DpEvent) -> None:
     with pytest.raises(SordinoError, match="No noise multiplier"):
         calibrate(lambda z: {Gaussian(z): 1, part: 1}, epsilon=1.0, delta=DELTA, neighbours="zero-out")
 

@@ -3,9 +3,15 @@
 import math
 
 import pytest
-from dp_accounting import GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from sordino.core import SordinoError
+from sordino.privacy.event_kinds import (
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NonPrivateDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 from sordino.privacy.mechanisms import Gaussian, Laplace
 from sordino.privacy.pricing import price_local_steps, price_unprotected, price_upload
 from sordino.privacy.samplers import FixedSize, Poisson

@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from scipy import stats
 
 from sordino.core import SordinoError
+from sordino.privacy.event_kinds import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.samplers import SAMPLERS, Everyone, FixedSize, Poisson, poisson_batch
 

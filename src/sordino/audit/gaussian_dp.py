@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 from sordino.core import SordinoError
+from sordino.privacy.gaussian import gaussian_epsilon
 
 Floats = NDArray[np.float64]
 Strength = Callable[[Floats, Floats], Floats]
@@ -73,23 +74,6 @@ def epsilon_lower_bound_by_repeats(absent: ArrayLike, present: ArrayLike, *, del
         return bound
 
     return _lower_bound(absent, present, epsilon, confidence)
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The exact ε of μ-Gaussian-DP at δ: δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)."""
-    if mu <= 0 or delta >= 1:
-        return 0.0
-    if delta <= 0 or math.isinf(mu):
-        return math.inf
-
-    def excess(epsilon: float) -> float:
-        cost = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
-        return float(cost) - delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    highest = mu * (mu / 2 - stats.norm.ppf(delta))
-    return float(optimize.brentq(excess, 0.0, highest))
 
 
 def _lower_bound(absent: ArrayLike, present: ArrayLike, strength: Strength, confidence: float) -> float:

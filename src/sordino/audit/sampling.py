@@ -14,7 +14,7 @@ from sordino.core import SordinoError
 from sordino.privacy.events import describe, sampling
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    from sordino.privacy.event_kinds import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from sordino.privacy.ledger import LISTED, Ledger, ViewReport
 
 
 def epsilon_by_view(ledger: Ledger) -> dict[View, dict[str, Any]]:
-    return {view: _view(report, ledger) for view, report in ledger.report(precise=True).items()}
+    return {view: _view(report, ledger) for view, report in ledger.report().items()}
 
 
 def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from sordino.privacy.pricing import (
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    from sordino.privacy.event_kinds import DpEvent
 
 
 @dataclass(frozen=True, kw_only=True)

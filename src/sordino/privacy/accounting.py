@@ -24,12 +24,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from sordino.core import Neighbours, SordinoError
+from sordino.privacy import event_kinds as dp
+from sordino.privacy.event_kinds import DpEvent, for_dp_accounting, with_changes
 from sordino.privacy.events import Releases, canonical, describe, sampling
+from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.loss_distribution import (
     Divergence,
     Floats,
@@ -42,9 +45,6 @@ from sordino.privacy.loss_distribution import (
     replaced_gaussian,
     window,
 )
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 Accountant = Literal["pld", "rdp", "pure", "none"]
 
@@ -104,8 +104,6 @@ def spent(
 
 @lru_cache(maxsize=4096)
 def _spent(releases: Releases, delta: float, neighbours: Neighbours, effort: Effort, both: bool) -> Spent:
-    import dp_accounting as dp
-
     if not releases:
         return Spent(epsilon=0.0, delta=delta, accountant="pure", also={}, note="")
     if any(isinstance(event, dp.NonPrivateDpEvent) for event, _ in releases):
@@ -149,8 +147,6 @@ def _note(unclaimed: list[str], chosen: Accountant) -> str:
 
 
 def _fixed_size(event: DpEvent) -> bool:
-    import dp_accounting as dp
-
     drawn = sampling(event)
     return isinstance(event, dp.SampledWithoutReplacementDpEvent) or (drawn is not None and _fixed_size(drawn[1]))
 
@@ -162,8 +158,6 @@ def _sensitivity(neighbours: Neighbours) -> float:
 
 def _divergences(event: DpEvent, neighbours: Neighbours) -> tuple[Divergence, Divergence] | None:
     """The two directions of an event that PLD prices as it was made; None for the others."""
-    import dp_accounting as dp
-
     moved = _sensitivity(neighbours)
     match event:
         case dp.GaussianDpEvent(noise_multiplier=z):
@@ -186,11 +180,9 @@ class _GridTooLarge(Exception):
 
 def _pld(releases: Releases, delta: float, neighbours: Neighbours, effort: Effort) -> tuple[float, bool]:
     """ε, and whether the grid that was affordable is fine enough to look no further."""
-    import dp_accounting as dp
-
     match list(releases):
         case [(dp.GaussianDpEvent(noise_multiplier=z), _)]:
-            return float(dp.get_epsilon_gaussian(z / _sensitivity(neighbours), delta)), True
+            return float(gaussian_epsilon(_sensitivity(neighbours) / z, delta)), True
     releases = _fewer_multipliers(releases, lambda _: MOST_MULTIPLIERS)
     width = sum(_loss_range(event, neighbours) for event, _ in releases)
     interval = min(max(effort.interval, width / effort.built_points), width / effort.fewest_points)
@@ -252,7 +244,7 @@ def _convolved(parts: list[tuple[Losses, int]], tail: float, limit: int) -> Loss
 
 def _rdp(releases: Releases, delta: float, neighbours: Neighbours) -> float:
     """ε by Rényi DP at dp-accounting's default orders; infinite where an event has no curve."""
-    import dp_accounting as dp
+    from dp_accounting import rdp
 
     if delta == 0 or not all(_has_rdp_curve(event, neighbours) for event, _ in releases):
         return math.inf
@@ -260,12 +252,10 @@ def _rdp(releases: Releases, delta: float, neighbours: Neighbours) -> float:
         releases, lambda kind: MOST_FIXED_SIZE_RDP_CURVES if _fixed_size(kind) else MOST_RDP_CURVES
     )
     total = np.sum([count * _rdp_curve(event, neighbours) for event, count in steps], axis=0)
-    return float(dp.rdp.compute_epsilon(dp.rdp.RdpAccountant().orders, total, delta)[0])
+    return float(rdp.compute_epsilon(rdp.RdpAccountant().orders, total, delta)[0])
 
 
 def _has_rdp_curve(event: DpEvent, neighbours: Neighbours) -> bool:
-    import dp_accounting as dp
-
     drawn = sampling(event)
     if drawn is None:
         return True
@@ -275,18 +265,18 @@ def _has_rdp_curve(event: DpEvent, neighbours: Neighbours) -> bool:
 
 @lru_cache(maxsize=4096)
 def _rdp_curve(event: DpEvent, neighbours: Neighbours) -> Floats:
-    import attr
-    import dp_accounting as dp
+    from dp_accounting import NeighboringRelation, rdp
 
-    relation, moved = dp.NeighboringRelation.REPLACE_SPECIAL, _sensitivity(neighbours)
+    relation, moved = NeighboringRelation.REPLACE_SPECIAL, _sensitivity(neighbours)
     if isinstance(event, dp.SampledWithoutReplacementDpEvent):
-        relation, moved = dp.NeighboringRelation.REPLACE_ONE, 2.0
+        relation, moved = NeighboringRelation.REPLACE_ONE, 2.0
     drawn = sampling(event)
     bare = event if drawn is None else drawn[1]
+    assert isinstance(bare, dp.GaussianDpEvent | dp.LaplaceDpEvent), "only these have a curve"
     scaled = type(bare)(bare.noise_multiplier / moved)
-    made = scaled if drawn is None else attr.evolve(event, event=scaled)
+    made = scaled if drawn is None else with_changes(event, event=scaled)
     with _without_notes_on_single_orders():
-        curve: Floats = dp.rdp.RdpAccountant(neighboring_relation=relation).compose(made).rdp
+        curve: Floats = rdp.RdpAccountant(neighboring_relation=relation).compose(for_dp_accounting(made)).rdp
     return curve
 
 
@@ -305,15 +295,13 @@ def _without_notes_on_single_orders() -> Iterator[None]:
 
 def _fewer_multipliers(releases: Releases, most: Callable[[DpEvent], int]) -> Releases:
     """Long schedules in at most so many steps for each kind of event, each priced at its smallest multiplier."""
-    import attr
-
     schedules: dict[DpEvent, list[tuple[float, DpEvent, int]]] = defaultdict(list)
     for event, count in releases:
         drawn = sampling(event)
         bare = event if drawn is None else drawn[1]
         z = getattr(bare, "noise_multiplier", 1.0)
-        unit = attr.evolve(bare, noise_multiplier=1.0) if hasattr(bare, "noise_multiplier") else bare
-        schedules[unit if drawn is None else attr.evolve(event, event=unit)].append((z, event, count))
+        unit = with_changes(bare, noise_multiplier=1.0) if hasattr(bare, "noise_multiplier") else bare
+        schedules[unit if drawn is None else with_changes(event, event=unit)].append((z, event, count))
     steps: Counter[DpEvent] = Counter()
     for kind, schedule in schedules.items():
         schedule.sort(key=lambda entry: entry[0])
@@ -328,8 +316,6 @@ def _pure(event: DpEvent, neighbours: Neighbours) -> float:
 
     For a fixed-size draw that holds with the inner ε of replace-one (arXiv:1807.01647).
     """
-    import dp_accounting as dp
-
     if isinstance(event, dp.LaplaceDpEvent):
         return _sensitivity(neighbours) / float(event.noise_multiplier)
     drawn = sampling(event)

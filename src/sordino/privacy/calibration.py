@@ -10,7 +10,7 @@ from sordino.core import Neighbours, SordinoError
 from sordino.privacy.accounting import spent
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    from sordino.privacy.event_kinds import DpEvent
 
 Plan = Callable[[float], Mapping["DpEvent", int]]
 

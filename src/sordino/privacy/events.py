@@ -1,6 +1,6 @@
 """Accounting events as values: how they are written down, joined and described.
 
-The events are dp-accounting's own classes. A `noise_multiplier` is always the scale of the noise on the *sum* (standard
+A `noise_multiplier` is always the scale of the noise on the *sum* (standard
 deviation for Gaussian noise, the parameter b for Laplace noise) divided by the clip bound C of one unit.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sordino.core import SordinoError
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+from sordino.privacy import event_kinds as dp
+from sordino.privacy.event_kinds import DpEvent, with_changes
 
 Releases = frozenset[tuple["DpEvent", int]]
 """Events in canonical form, and how often each happened."""
@@ -68,13 +67,12 @@ def _plain(value: Any) -> Any:
 
 def from_json(data: Mapping[str, Any]) -> DpEvent:
     """The event that `to_json` wrote."""
-    import dp_accounting as dp
-
     try:
         class_name, fields = _KINDS[data["kind"]]
-        return getattr(dp, class_name)(**{field: _event_value(data[name]) for name, field in fields.items()})
+        event: DpEvent = getattr(dp, class_name)(**{field: _event_value(data[name]) for name, field in fields.items()})
     except (KeyError, TypeError) as error:
         raise SordinoError(f"A ledger event was expected, but {data!r} came; restore the file from a copy.") from error
+    return event
 
 
 def _event_value(value: Any) -> Any:
@@ -90,8 +88,6 @@ def _event_value(value: Any) -> Any:
 
 def describe(event: DpEvent) -> str:
     """An event in words, such as "Gaussian z=1.1, Poisson-sampled at q=0.0154"."""
-    import dp_accounting as dp
-
     match event:
         case dp.GaussianDpEvent(noise_multiplier=z):
             words = f"Gaussian z={z:.4g}"
@@ -116,8 +112,6 @@ def describe(event: DpEvent) -> str:
 
 def canonical(events: Iterable[tuple[DpEvent, int]]) -> Releases:
     """The same releases without nesting; what costs nothing is left out, bare Gaussians are joined into one."""
-    import dp_accounting as dp
-
     counts: Counter[DpEvent] = Counter()
     gaussians: list[float] = []
     for event, count in events:
@@ -135,8 +129,6 @@ def canonical(events: Iterable[tuple[DpEvent, int]]) -> Releases:
 
 def sampling(event: DpEvent) -> tuple[float, DpEvent] | None:
     """The rate at which a unit is drawn and what is then done, or None where nobody is drawn."""
-    import dp_accounting as dp
-
     match event:
         case dp.PoissonSampledDpEvent(sampling_probability=rate, event=inner):
             return rate, inner
@@ -146,8 +138,6 @@ def sampling(event: DpEvent) -> tuple[float, DpEvent] | None:
 
 
 def _leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
-    import dp_accounting as dp
-
     if count == 0:
         return
     match event:
@@ -173,9 +163,6 @@ def _leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
 
 def _sampled_leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
     """One draw stays one event, whatever is released from it: its releases are joint."""
-    import attr
-    import dp_accounting as dp
-
     drawn = sampling(event)
     assert drawn is not None
     rate, inner = drawn
@@ -190,4 +177,4 @@ def _sampled_leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]
         yield dp.NonPrivateDpEvent(), count
     else:
         parts = tuple(dp.SelfComposedDpEvent(each, n) if n > 1 else each for each, n in sorted(content, key=repr))
-        yield attr.evolve(event, event=parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)), count
+        yield with_changes(event, event=parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)), count

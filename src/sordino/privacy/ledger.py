@@ -19,7 +19,7 @@ from sordino.privacy.events import from_json, to_json
 from sordino.privacy.pricing import Charge, neighbours_in
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    from sordino.privacy.event_kinds import DpEvent
 
 Multiset = Counter["DpEvent"]
 
@@ -200,14 +200,15 @@ class Ledger:
         after.update(charge.event for charge in charges if charge.view == self.budget.view)
         return self._within(after, self.budget.of(client))
 
-    def report(self, *, precise: bool = False) -> dict[View, ViewReport]:
-        return {view: self._view(view, precise) for view in VIEWS}
+    def report(self) -> dict[View, ViewReport]:
+        """ε per view on the fine grid, with every accountant's figure."""
+        return {view: self._view(view, thorough=True) for view in VIEWS}
 
     def worst(self, view: View) -> Spent:
         """ε so far for the worst client of one view."""
-        return self._view(view, False).worst
+        return self._view(view, thorough=False).worst
 
-    def _view(self, view: View, precise: bool) -> ViewReport:
+    def _view(self, view: View, *, thorough: bool) -> ViewReport:
         per_client: dict[int, float] = {}
         worst, worst_client = Spent(epsilon=0.0, delta=self.delta, accountant="none", also={}, note=""), 0
         for bill, clients in self._accounts[view].bills(self.clients).items():
@@ -215,8 +216,8 @@ class Ledger:
                 dict(bill),
                 delta=self.delta,
                 neighbours=neighbours_in(view, self.neighbours),
-                precise=precise,
-                both=True,
+                precise=thorough,
+                both=thorough,
             )
             per_client.update(dict.fromkeys(clients, price.epsilon))
             if price.epsilon > worst.epsilon:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 from sordino.core import Norm, Registry
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
     from torch import Tensor
 
+    from sordino.privacy.event_kinds import DpEvent
     from sordino.privacy.noise import NoiseSource
 
 
@@ -36,7 +36,7 @@ class Gaussian:
     divisible = True
 
     def event(self, noise_multiplier: float) -> DpEvent:
-        from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+        from sordino.privacy.event_kinds import GaussianDpEvent, NonPrivateDpEvent
 
         return GaussianDpEvent(noise_multiplier) if noise_multiplier > 0 else NonPrivateDpEvent()
 
@@ -53,7 +53,7 @@ class Laplace:
     divisible = False
 
     def event(self, noise_multiplier: float) -> DpEvent:
-        from dp_accounting import LaplaceDpEvent, NonPrivateDpEvent
+        from sordino.privacy.event_kinds import LaplaceDpEvent, NonPrivateDpEvent
 
         return LaplaceDpEvent(noise_multiplier) if noise_multiplier > 0 else NonPrivateDpEvent()
 

@@ -23,7 +23,7 @@ from sordino.privacy.mechanisms import Mechanism
 from sordino.privacy.samplers import CohortSampler
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
+    from sordino.privacy.event_kinds import DpEvent
 
 Placement = Literal["central", "distributed", "local"]
 Uses = Literal["sum", "each"]
@@ -111,7 +111,7 @@ def _sum_alone(
 
 
 def _central(uses: Uses, mechanism: Mechanism, noise_multiplier: float, sampler: CohortSampler) -> Price:
-    from dp_accounting import NonPrivateDpEvent
+    from sordino.privacy.event_kinds import NonPrivateDpEvent
 
     if uses == "each":
         raise SordinoError(
@@ -141,7 +141,7 @@ def price_local_steps(
 
     Formal guarantee: each row lives on one client, so every onlooker outside it sees at most these releases.
     """
-    from dp_accounting import NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+    from sordino.privacy.event_kinds import NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
     inner = mechanism.event(noise_multiplier)
     step = inner if rate >= 1 else PoissonSampledDpEvent(rate, inner)
@@ -158,7 +158,7 @@ def price_local_steps(
 
 def price_unprotected() -> Price:
     """The price of a method without privacy: infinite for everybody."""
-    from dp_accounting import NonPrivateDpEvent
+    from sordino.privacy.event_kinds import NonPrivateDpEvent
 
     views: tuple[View, ...] = ("public", "server", "client")
     event = NonPrivateDpEvent()
@@ -169,7 +169,7 @@ def price_unprotected() -> Price:
 
 
 def unbounded(event: DpEvent) -> bool:
-    from dp_accounting import NonPrivateDpEvent
+    from sordino.privacy.event_kinds import NonPrivateDpEvent
 
     return isinstance(event, NonPrivateDpEvent)
 

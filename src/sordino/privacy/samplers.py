@@ -18,9 +18,9 @@ from sordino.core import Registry, SordinoError
 from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from sordino.privacy.event_kinds import DpEvent
     from sordino.privacy.noise import NoiseSource
 
 
@@ -118,7 +118,7 @@ class Poisson(CohortSampler):
             attempt += 1
 
     def event(self, inner: DpEvent) -> DpEvent:
-        from dp_accounting import PoissonSampledDpEvent
+        from sordino.privacy.event_kinds import PoissonSampledDpEvent
 
         return inner if self.rate >= 1 else PoissonSampledDpEvent(self.rate, inner)
 
@@ -147,7 +147,7 @@ class FixedSize(CohortSampler):
         return np.sort(pool[np.argsort(order, kind="stable")[: self.seats]])
 
     def event(self, inner: DpEvent) -> DpEvent:
-        from dp_accounting import SampledWithoutReplacementDpEvent
+        from sordino.privacy.event_kinds import SampledWithoutReplacementDpEvent
 
         if self.seats >= self.smallest_pool:
             return inner
