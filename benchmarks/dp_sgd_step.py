@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 
 import torch
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.bench_models import WORKLOADS, Workload
+from benchmarks.lockstep import ROOT, child_environment
 from sordino.engine.allocator import tune_allocator
 from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
@@ -21,23 +22,48 @@ from sordino.gradients.fallback import vmap_gradients
 Step = Callable[[], object]
 OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
 LEARNING_RATE, CLIP_NORM, NOISE_MULTIPLIER = 0.01, 1.0, 1.0
-SECONDS_PER_CONTENDER, REPEATS = 3.0, (5, 60)
+SECONDS_PER_CONTENDER, REPEATS = 3.0, (3, 60)
+ALLOCATOR_VARIABLE = "SORDINO_ALLOCATOR"
 
 
 def measure(names: tuple[str, ...] = ()) -> list[dict[str, object]]:
-    """One row per model and contender: median milliseconds and the ratio to plain SGD in the same process."""
-    warnings.filterwarnings("ignore", module="opacus")
-    tune_allocator()
+    """One row per model and contender: median milliseconds, and the ratio to plain SGD in the same process.
+
+    Opacus is timed twice: as its users run it, with the system's allocator, and with the allocator that we tune.
+    """
     rows: list[dict[str, object]] = []
     for workload in WORKLOADS:
-        if names and workload.name not in names:
-            continue
-        medians = interleaved(_contenders(workload))
-        rows += [
-            {"model": workload.name, "step": name, "ms": 1e3 * seconds, "ratio": seconds / medians["plain"]}
-            for name, seconds in medians.items()
-        ]
+        if not names or workload.name in names:
+            rows += _in_a_process_of_its_own(workload.name, allocator="tuned")
+            rows += _in_a_process_of_its_own(workload.name, allocator="system")
     return rows
+
+
+def _in_a_process_of_its_own(name: str, *, allocator: str) -> list[dict[str, object]]:
+    environment = {**child_environment(), ALLOCATOR_VARIABLE: allocator}
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.dp_sgd_step", name]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _measure_here(name: str) -> list[dict[str, object]]:
+    workload = next(workload for workload in WORKLOADS if workload.name == name)
+    tuned = tune_allocator()
+    contenders = _contenders(workload)
+    if not tuned:
+        contenders = {step: run for step, run in contenders.items() if step == "plain" or step.startswith("opacus")}
+    medians = interleaved(contenders)
+    suffix = {True: " with our allocator", False: ""}
+    return [
+        {
+            "model": name,
+            "step": step
+            + (suffix[tuned] if step.startswith("opacus") else "" if tuned else " with the system's allocator"),
+            "ms": 1e3 * seconds,
+            "ratio": seconds / medians["plain"],
+        }
+        for step, seconds in medians.items()
+    ]
 
 
 def interleaved(steps: dict[str, Step]) -> dict[str, float]:
@@ -158,4 +184,4 @@ def _opacus(model: nn.Module, inputs: Tensor, targets: Tensor, mode: str) -> Ste
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(json.dumps(row) for row in measure(tuple(sys.argv[1:]))) + "\n")
+    sys.stdout.write("\n".join(json.dumps(row) for row in _measure_here(sys.argv[1])) + "\n")

@@ -52,13 +52,18 @@ def run(
 
 
 @app.command()
-def plan(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def plan(
+    file: ExperimentFile,
+    overrides: Overrides = None,
+    all_accountants: Annotated[bool, typer.Option("--all-accountants", help="Show RDP beside PLD too.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Work out noise, ε per view, memory and time, without touching private data."""
     from sordino.engine.plan import make_plan
     from sordino.experiment import read
     from sordino.report.terminal import plan_table
 
-    planned = make_plan(read(file, tuple(overrides or ())))
+    planned = make_plan(read(file, tuple(overrides or ())), all_accountants=all_accountants)
     _show(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
 
 

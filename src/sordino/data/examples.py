@@ -76,6 +76,6 @@ class Examples:
 
     def features(self, device: torch.device | str) -> Tensor:
         """What a model eats: normalised float32, or tokens unchanged."""
-        if self.inputs.dtype == torch.int64:
+        if self.inputs.dtype == torch.int64 or self.normalisation == IDENTITY:
             return self.inputs.to(device)
         return self.normalisation.apply(self.inputs.to(device=device, dtype=torch.float32, copy=True))

@@ -85,8 +85,8 @@ class Plan:
         }
 
 
-def make_plan(experiment: Experiment) -> Plan:
-    """Plan a run.
+def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
+    """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
     Client-level plans read only how many rows there are. Example-level plans need each client's number of rows, which is declared
     public; to learn it the simulated partition is made, and nothing else of the data is used.
@@ -102,7 +102,7 @@ def make_plan(experiment: Experiment) -> Plan:
     return Plan(
         experiment=experiment,
         tariff=tariff,
-        epsilon=tariff.worst(experiment.privacy, precise=True),
+        epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
         warnings=_warnings(experiment, tariff, facts, clients),
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,

@@ -56,7 +56,7 @@ class Workers:
         self._space, self._seed, self._device = space, seed, device
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
         for _ in range(self._count):
-            self._nets.put(copy.deepcopy(net))
+            self._nets.put(_in_fastest_layout(copy.deepcopy(net)))
         self._pool = ThreadPoolExecutor(self._count, initializer=torch.set_num_threads, initargs=(1,))
 
     def context(self, net: Net, task: Task) -> ClientContext:
@@ -86,6 +86,12 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
 
+def _in_fastest_layout(net: Net) -> Net:
+    """Convolutions are faster with channels last; nothing else cares."""
+    convolutions = any(isinstance(module, torch.nn.Conv2d) for module in net.modules())
+    return net.to(memory_format=torch.channels_last) if convolutions else net  # type: ignore[call-overload]
+
+
 def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], job: ClientJob) -> list[Private[Tensor]]:
     """Every client's update, still private, in the order of `tasks`."""
     if schedule == "stacked" and isinstance(job, LocalSgd):
@@ -98,10 +104,10 @@ def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], jo
 
 
 def _stacked(workers: Workers, tasks: Sequence[Task], job: LocalSgd) -> list[Private[Tensor]]:
-    def together(own: list[Examples]) -> Tensor:
-        def work(_: Task, context: ClientContext) -> Tensor:
+    def together(own: list[Examples]) -> list[Tensor]:
+        def work(_: Task, context: ClientContext) -> list[Tensor]:
             contexts = [workers.context(context.net, task) for task in tasks]
-            return run_stacked(job, torch.stack([task.start for task in tasks]), own, contexts)
+            return run_stacked(job, [task.start for task in tasks], own, contexts)
 
         return workers.each(tasks[:1], work)[0]
 

@@ -36,8 +36,8 @@ class _Rows:
 
 
 def run_stacked(
-    job: LocalSgd, starts: Tensor, clients: Sequence[Examples], contexts: Sequence[ClientContext]
-) -> Tensor:
+    job: LocalSgd, starts: Sequence[Tensor], clients: Sequence[Examples], contexts: Sequence[ClientContext]
+) -> list[Tensor]:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
     context = contexts[0]
     batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
@@ -46,11 +46,14 @@ def run_stacked(
     features = torch.cat([clients[k].features(context.device) for k in order]).flatten(1)
     labels = torch.cat([clients[k].labels for k in order]).to(context.device)
     dropout = [contexts[k].generator("dropout") for k in order]
-    models = starts[order].clone()
-    _train(job, models, features, labels, rows, _forward(context.net, context.space, dropout), context.space)
-    updates = torch.empty_like(starts)
-    updates[order] = models - starts[order]
-    return updates
+    flat = torch.stack([starts[k] for k in order])
+    views = context.space.views(flat)
+    models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
+    _train(job, models, features, labels, rows, _forward(context.net, context.space, dropout))
+    for name, view in views.items():
+        torch.sub(models[name], view, out=view)
+    places = {k: place for place, k in enumerate(order)}
+    return [flat[places[k]] for k in range(len(clients))]
 
 
 def _rows(batches: list[list[Tensor]], sizes: list[int]) -> _Rows:
@@ -70,27 +73,27 @@ def _rows(batches: list[list[Tensor]], sizes: list[int]) -> _Rows:
 
 def _train(
     job: LocalSgd,
-    models: Tensor,
+    models: dict[str, Tensor],
     features: Tensor,
     labels: Tensor,
     rows: _Rows,
     forward: Callable[[dict[str, Tensor], Tensor], Tensor],
-    space: FlatSpace,
 ) -> None:
-    velocity = torch.zeros_like(models) if job.momentum else None
-    active, parameters, velocities = 0, {}, []
+    optimiser = job.optimiser
+    velocities = optimiser.velocities(list(models.values()))
+    active, parameters, moving = 0, models, velocities
     for step in range(rows.steps[0]):
         now = sum(steps > step for steps in rows.steps)
         if now != active:
             active = now
-            parameters = {name: view.requires_grad_() for name, view in space.views(models[:active]).items()}
-            velocities = list(space.views(velocity[:active]).values()) if velocity is not None else []
+            parameters = {name: model[:active].requires_grad_() for name, model in models.items()}
+            moving = [velocity[:active] for velocity in velocities]
         index = rows.index[step, :active].to(features.device)
         logits = forward(parameters, features[index])
         losses = cross_entropy(logits.flatten(0, 1), labels[index].flatten(), reduction="none")
         loss = losses @ rows.weight[step, :active].flatten().to(losses)
         leaves = list(parameters.values())
-        job.optimiser.step(leaves, list(torch.autograd.grad(loss, leaves)), velocities, job.learning_rate)
+        optimiser.step(leaves, list(torch.autograd.grad(loss, leaves)), moving, job.learning_rate)
 
 
 def _forward(

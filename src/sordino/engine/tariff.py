@@ -95,7 +95,7 @@ class Tariff:
                 bills[client] = bill
         return bills
 
-    def worst(self, privacy: PrivacySection, *, precise: bool = False) -> dict[View, Spent]:
+    def worst(self, privacy: PrivacySection, *, all_accountants: bool) -> dict[View, Spent]:
         """ε of the worst client in each view, if everyone is drawn as often as can be."""
         return {
             view: max(
@@ -104,8 +104,8 @@ class Tariff:
                         bill,
                         delta=privacy.delta,
                         neighbours=neighbours_in(view, privacy.neighbours),
-                        precise=precise,
-                        both=True,
+                        precise=True,
+                        both=all_accountants,
                     )
                     for bill in self.worst_bills(view).values()
                 ),

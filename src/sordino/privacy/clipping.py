@@ -10,7 +10,8 @@ from torch import Tensor
 
 from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap
 
-_ROUNDING = 1 - 2.0**-20
+_ROUNDING = 1 - 2.0**-16
+"""Room for the rounding of a float32 norm and of the scaled row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +26,25 @@ class Clip:
             raise SordinoError(f"The clip norm must be a positive number, but {self.bound} came; set one such as 1.0.")
 
 
-def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
-    """Scale every row down to the bound; a row with a NaN or an infinity becomes zero.
+def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
+    """What each row is multiplied by so that its norm stays within the bound; zero for a row with a NaN or an infinity.
 
-    Formal guarantee: each returned row has norm at most `clip.bound`, whatever came in. The scale leaves room for the
-    rounding of float32, so the bound holds for the stored numbers too.
+    Formal guarantee: the scaled row has norm at most `clip.bound`, whatever came in. The factor leaves room for the rounding
+    of float32, so the bound holds for the stored numbers too.
     """
     order = 2 if clip.norm == "l2" else 1
-    norms = torch.linalg.vector_norm(rows, ord=order, dim=-1, keepdim=True, dtype=torch.float64)
-    finite = torch.isfinite(norms)
-    factors = torch.where(norms > clip.bound * _ROUNDING, clip.bound * _ROUNDING / norms, torch.ones_like(norms))
-    scaled = rows * factors.to(rows.dtype)
-    return scaled if bool(finite.all()) else torch.where(finite, scaled, torch.zeros_like(scaled))
+    norms = torch.linalg.vector_norm(rows, ord=order, dim=-1)
+    if not bool(torch.isfinite(norms).all()):
+        norms = torch.linalg.vector_norm(rows, ord=order, dim=-1, dtype=torch.float64)
+    limit = clip.bound * _ROUNDING
+    factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
+    return torch.where(torch.isfinite(norms), factors, torch.zeros_like(norms)).to(rows.dtype)
+
+
+def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
+    """Every row scaled down to the bound; a row with a NaN or an infinity becomes zero."""
+    factors = clip_factors(rows, clip).unsqueeze(-1)
+    return torch.where(factors > 0, rows * factors, torch.zeros_like(rows))
 
 
 def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
@@ -48,7 +56,9 @@ def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bo
     """The sum of one clipped contribution per unit; with no unit at all, a bounded zero."""
     total = torch.zeros_like(like)
     for update in updates:
-        total += clip_rows(unwrap(update), clip)
+        row = unwrap(update)
+        if (factor := float(clip_factors(row, clip))) > 0:
+            total.add_(row, alpha=factor)
     return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates))
 
 
