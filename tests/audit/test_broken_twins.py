@@ -30,7 +30,7 @@ def half_the_noise(patch):
 
 
 def clip_skipped(patch):
-    patch.setattr(clipping, "clip_rows", lambda rows, clip: rows)
+    patch.setattr(clipping, "clip_factors", lambda rows, clip: torch.ones(rows.shape[:-1]))
     right = ClippedGradients.sum
     patch.setattr(ClippedGradients, "sum", lambda self, x, y, clip_norm: right(self, x, y, clip_norm=1e6))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap
 
-_ROUNDING = 1 - 2.0**-16
+_ROUNDING = 1 - 2.0**-18
 """Room for the rounding of a float32 norm and of the scaled row."""
 
 
