@@ -36,7 +36,7 @@ def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:
         shutil.rmtree(folder, ignore_errors=True)
 
         def watch_named(moment: Moment, name: str = name) -> None:
-            watch(Moment(f"{name}: {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon))
+            watch(Moment(name if moment.stage == "training" else f"{name}, {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon))
 
         summaries.append(simulate(experiment({**_COMMON, **table, "name": name}), folder, watch=watch_named))
     return summaries

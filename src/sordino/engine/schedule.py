@@ -87,9 +87,10 @@ class Workers:
 
 
 def _in_fastest_layout(net: Net) -> Net:
-    """Convolutions are faster with channels last; nothing else cares."""
-    convolutions = any(isinstance(module, torch.nn.Conv2d) for module in net.modules())
-    return net.to(memory_format=torch.channels_last) if convolutions else net  # type: ignore[call-overload]
+    """Plain convolutions are a fifth faster with channels last; with GroupNorm between them they are a tenth slower."""
+    kinds = {type(module) for module in net.modules()}
+    channels_last = torch.nn.Conv2d in kinds and torch.nn.GroupNorm not in kinds
+    return net.to(memory_format=torch.channels_last) if channels_last else net  # type: ignore[call-overload]
 
 
 def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], job: ClientJob) -> list[Private[Tensor]]:
