@@ -58,17 +58,18 @@ class Private(Generic[T]):
 
 
 class Bounded:
-    """A sum of contributions, each of which has norm at most `bound`; its sensitivity travels with it."""
+    """A sum of contributions, each of norm at most `bound`, of which `zeroed` were not finite; it carries its sensitivity."""
 
-    __slots__ = ("__total", "bound", "norm", "units")
+    __slots__ = ("__total", "bound", "norm", "units", "zeroed")
 
-    def __init__(self, total: Tensor, *, bound: float, norm: Norm, units: int, key: object) -> None:
+    def __init__(self, total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0, key: object) -> None:
         if key is not _KEY:
             raise TypeError("only the trusted base may call a value bounded; clip it with privacy.clipping")
         self.__total = total
         self.bound = bound
         self.norm: Norm = norm
         self.units = units
+        self.zeroed = zeroed
 
     def __add__(self, other: Bounded) -> Bounded:
         if (self.bound, self.norm) != (other.bound, other.norm):
@@ -76,7 +77,8 @@ class Bounded:
                 f"cannot add a sum bounded by {self.norm} {self.bound} to one bounded by {other.norm} {other.bound}"
             )
         total: Tensor = unwrap(self) + unwrap(other)
-        return Bounded(total, bound=self.bound, norm=self.norm, units=self.units + other.units, key=_KEY)
+        units, zeroed = self.units + other.units, self.zeroed + other.zeroed
+        return Bounded(total, bound=self.bound, norm=self.norm, units=units, zeroed=zeroed, key=_KEY)
 
     def __repr__(self) -> str:
         return f"Bounded({self.norm} ≤ {self.bound:g}, {self.units} units)"
@@ -118,9 +120,9 @@ def unwrap(value: Private[T] | Bounded) -> T:
     return getattr(value, f"_{kind}__{'value' if kind == 'Private' else 'total'}")  # type: ignore[no-any-return]
 
 
-def seal(total: Tensor, *, bound: float, norm: Norm, units: int) -> Bounded:
+def seal(total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0) -> Bounded:
     """Call a clipped sum bounded. For the trusted base alone."""
-    return Bounded(total, bound=bound, norm=norm, units=units, key=_KEY)
+    return Bounded(total, bound=bound, norm=norm, units=units, zeroed=zeroed, key=_KEY)
 
 
 def mint(value: T) -> Released[T]:

@@ -36,7 +36,8 @@ def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:
         shutil.rmtree(folder, ignore_errors=True)
 
         def watch_named(moment: Moment, name: str = name) -> None:
-            watch(Moment(name if moment.stage == "training" else f"{name}, {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon))
+            stage = name if moment.stage == "training" else f"{name}, {moment.stage}"
+            watch(Moment(stage, moment.done, moment.total, moment.accuracy, moment.epsilon))
 
         summaries.append(simulate(experiment({**_COMMON, **table, "name": name}), folder, watch=watch_named))
     return summaries

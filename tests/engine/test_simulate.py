@@ -177,3 +177,18 @@ def test_budget_is_refused_before_anything_is_released(tiny, tmp_path):
             out=tmp_path / "run",
         )
     assert not (tmp_path / "run").exists()
+
+
+def test_contributions_that_are_not_finite_are_counted_and_left_out(tiny, tmp_path, monkeypatch):
+    from sordino.methods.local_sgd import LocalSgd
+
+    honest = LocalSgd.run
+
+    def broken(self, start, examples, context):
+        update = honest(self, start, examples, context)
+        return update * float("nan") if context.client == 3 else update
+
+    monkeypatch.setattr(LocalSgd, "run", broken)
+    summary = sordino.run(tiny(privacy={"sampler": "everyone", "expected_cohort": None}), out=tmp_path / "run")
+    assert summary["non_private_diagnostics"]["non_finite_contributions_since_start_or_resume"] == 4
+    assert all(value.isfinite().all() for value in load_file(tmp_path / "run" / "model.safetensors").values())

@@ -197,7 +197,7 @@ def test_spectra_and_roughness_go_to_the_record_as_non_private(tiny, tmp_path):
     assert found[2]["roughness before smoothing"].shape == (10, 4)
     assert found[2]["singular values before smoothing, head.weight"].shape == (3, 8)
     assert (found[2]["roughness after smoothing"].mean() < found[2]["roughness before smoothing"].mean()).item()
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["non_private_diagnostics"] == [
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["non_private_diagnostics"]["folders"] == [
         "non-private-diagnostics"
     ]
 

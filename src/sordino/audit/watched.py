@@ -33,12 +33,12 @@ class WatchedDoor(Door):
         self._watch = watch
 
     def open(self, line: Line) -> Permit:
-        return _WatchedPermit(line, self.ledger.charge(line), self.source, self._watch)
+        return _WatchedPermit(line, self.ledger.charge(line), self, self._watch)
 
 
 class _WatchedPermit(Permit):
-    def __init__(self, line: Line, number: int, source: NoiseSource, watch: Onlooker) -> None:
-        super().__init__(line, number, source)
+    def __init__(self, line: Line, number: int, door: Door, watch: Onlooker) -> None:
+        super().__init__(line, number, door)
         self._watch = watch
         self._shown = 0
 

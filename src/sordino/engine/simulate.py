@@ -142,7 +142,10 @@ class _Simulation:
             seconds=self.seconds,
             traffic=self.federation.traffic,
             schedule=self.schedule,
-            diagnostics=[self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
+            diagnostics={
+                "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
+                "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+            },
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary

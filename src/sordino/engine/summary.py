@@ -38,7 +38,7 @@ def summarise(
     seconds: float,
     traffic: Traffic,
     schedule: str,
-    diagnostics: list[str],
+    diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy

@@ -14,7 +14,7 @@ from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import ClientContext
 from sordino.models import draw_dropout_from
-from sordino.privacy.clipping import Clip, bound_clipped
+from sordino.privacy.clipping import Clip, ClippedContributions, bound_clipped
 from sordino.privacy.samplers import poisson_batch
 from sordino.privacy.streams import stream_id
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
@@ -71,8 +71,8 @@ class NoisySgd:
             rows = torch.from_numpy(
                 poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
             )
-            total = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
-            noisy = permit.release(bound_clipped(total, clip, units=len(rows))).value
+            clipped_sum = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
+            noisy = permit.release(bound_clipped(clipped_sum, clip, units=len(rows))).value
             gradient = noisy / (rate * examples) + self.weight_decay * model
             velocity = self.momentum * velocity + gradient
             model = model - self.learning_rate * velocity
@@ -81,6 +81,6 @@ class NoisySgd:
 
 def _gradient_sum(
     clipped: ClippedGradients, own: Examples, *, rows: Tensor, clip: Clip, device: torch.device
-) -> Tensor:
+) -> ClippedContributions:
     batch = own.take(rows)
-    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound).total
+    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -49,19 +50,31 @@ def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
 
 def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
     """One bounded value per unit."""
-    return [seal(clip_rows(unwrap(update), clip), bound=clip.bound, norm=clip.norm, units=1) for update in updates]
+    return [bound_sum([update], clip, like=unwrap(update)) for update in updates]
 
 
 def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
     """The sum of one clipped contribution per unit; with no unit at all, a bounded zero."""
-    total = torch.zeros_like(like)
+    total, zeroed = torch.zeros_like(like), 0
     for update in updates:
-        row = unwrap(update)
-        if (factor := float(clip_factors(row, clip))) > 0:
+        row: Tensor = unwrap(update)
+        factor = float(clip_factors(row, clip))
+        zeroed += factor == 0
+        if factor > 0:
             total.add_(row, alpha=factor)
-    return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates))
+    return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates), zeroed=zeroed)
 
 
-def bound_clipped(total: Private[Tensor], clip: Clip, *, units: int) -> Bounded:
-    """A sum whose contributions were clipped one by one where they were computed (per-example gradients)."""
-    return seal(unwrap(total), bound=clip.bound, norm=clip.norm, units=units)
+class ClippedContributions(Protocol):
+    """A sum whose contributions were clipped one by one where they were computed, such as per-example gradients."""
+
+    @property
+    def total(self) -> Tensor: ...
+
+    @property
+    def nonfinite(self) -> int: ...
+
+
+def bound_clipped(contributions: Private[ClippedContributions], clip: Clip, *, units: int) -> Bounded:
+    found: ClippedContributions = unwrap(contributions)
+    return seal(found.total, bound=clip.bound, norm=clip.norm, units=units, zeroed=found.nonfinite)

@@ -24,10 +24,11 @@ class Permit:
     bounded otherwise than the line says is refused, and so is one release too many.
     """
 
-    def __init__(self, line: Line, number: int, source: NoiseSource) -> None:
+    def __init__(self, line: Line, number: int, door: Door) -> None:
         self._line = line
+        self._door = door
         self._number = number
-        self._source = source
+        self._source = door.source
         self._mechanism: Mechanism = MECHANISMS[line.mechanism]()
         self._drawn = 0
 
@@ -43,6 +44,7 @@ class Permit:
                 f"Round {line.round} was charged for {line.releases} releases and asked for one more; charge the ledger first."
             )
         self._drawn += 1
+        self._door.zeroed += value.zeroed
         total: Tensor = unwrap(value)
         return mint(total + self._noise(total, 1.0, "release"))
 
@@ -64,6 +66,8 @@ class Door:
     def __init__(self, ledger: Ledger, source: NoiseSource) -> None:
         self.ledger = ledger
         self.source = source
+        self.zeroed = 0
+        """Contributions that were not finite and so counted as zero: a number that is not private, for simulations."""
 
     def open(self, line: Line) -> Permit:
-        return Permit(line, self.ledger.charge(line), self.source)
+        return Permit(line, self.ledger.charge(line), self)
