@@ -142,6 +142,10 @@ def test_a_large_delta_is_a_warning(sordino, file, tmp_path):
     assert any("not below 1/6" in warning for warning in planned["warnings"])
 
 
+def test_a_run_says_so_too(sordino, file):
+    assert "not below 1/6" in sordino("run", file, "--set", "privacy.delta=0.2").stdout.replace("\n", " ")
+
+
 def test_mistakes_are_json_too(sordino, file, tmp_path):
     result = sordino("run", file, "--set", "privacy.epsilon=0", "--json")
     assert "greater than 0" in json.loads(result.stderr)["error"]

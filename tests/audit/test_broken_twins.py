@@ -41,7 +41,8 @@ def average_clipped(patch):
 
     def wrong(self, inputs, targets, clip_norm):
         found = right(self, inputs, targets, clip_norm=1e6)
-        mean = clipping.clip_rows(found.total / max(1, len(inputs)), clipping.Clip(bound=clip_norm, norm="l2"))
+        mean = found.total / max(1, len(inputs))
+        mean = mean * clipping.clip_factors(mean, clipping.Clip(bound=clip_norm, norm="l2"))
         return dataclasses.replace(found, total=mean * len(inputs))
 
     patch.setattr(ClippedGradients, "sum", wrong)

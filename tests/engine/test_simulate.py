@@ -158,6 +158,7 @@ def test_secure_noise_is_not_a_simulation(tiny, tmp_path):
     summary = sordino.run(tiny(privacy={"noise_source": "secure"}), out=tmp_path / "run")
     assert not summary["simulation"]
     assert summary["noise_source"] == "secure"
+    assert summary["non_private_diagnostics"] == {}
 
 
 def test_head_tuning_trains_on_cached_features_and_leaves_the_body_alone(tiny, tmp_path):

@@ -23,7 +23,7 @@ from sordino.engine.setup import (
     source_settings,
     trainable_names,
 )
-from sordino.engine.tariff import Tariff, make_tariff
+from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net
@@ -103,7 +103,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
-        warnings=_warnings(experiment, tariff, facts, clients),
+        warnings=warnings_of(tariff, experiment.privacy, rows=facts.n_train),
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
@@ -111,21 +111,6 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
         method_facts=method.plan_facts(experiment.rounds),
     )
-
-
-def _warnings(experiment: Experiment, tariff: Tariff, facts: SourceFacts, clients: int) -> list[str]:
-    units = clients if tariff.unit == "client" else facts.n_train
-    warnings = []
-    if tariff.protected and experiment.privacy.delta >= 1 / units:
-        warnings.append(
-            f"δ = {experiment.privacy.delta:g} is not below 1/{units}, one over the number of {tariff.unit}s: a mechanism that publishes "
-            "one of them whole could meet it. Lower [privacy] delta."
-        )
-    if experiment.privacy.noise_source == "seeded" and tariff.protected:
-        warnings.append(
-            "The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model."
-        )
-    return warnings
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:

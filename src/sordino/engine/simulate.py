@@ -88,7 +88,7 @@ class _Simulation:
             door=Door(self.ledger, _noise_source(experiment)),
             workers=workers,
             schedule=self.schedule,
-            keep_diagnostics=record.save_diagnostics,
+            keep_diagnostics=record.save_diagnostics if _is_simulation(experiment) else lambda number, tensors: None,
             traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
         )
 
@@ -132,6 +132,12 @@ class _Simulation:
             )
         )
 
+    def _diagnostics(self) -> dict[str, Any]:
+        return {
+            "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
+            "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+        }
+
     def _finish(self) -> dict[str, Any]:
         setup = self.setup
         setup.space.write(setup.net, self.state["model"])
@@ -142,13 +148,15 @@ class _Simulation:
             seconds=self.seconds,
             traffic=self.federation.traffic,
             schedule=self.schedule,
-            diagnostics={
-                "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
-                "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
-            },
+            diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary
+
+
+def _is_simulation(experiment: Experiment) -> bool:
+    """Numbers outside the guarantee are kept for simulations alone, never beside a release."""
+    return experiment.privacy.noise_source == "seeded"
 
 
 def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from sordino.core import View
 from sordino.engine.federation import Traffic
 from sordino.engine.setup import Setup
+from sordino.engine.tariff import warnings_of
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
 
 
@@ -69,5 +70,6 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
+        "warnings": warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
         "non_private_diagnostics": diagnostics,
     }

@@ -183,6 +183,22 @@ def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:
     )
 
 
+def warnings_of(tariff: Tariff, privacy: PrivacySection, *, rows: int) -> list[str]:
+    """What a person should know before trusting the figures."""
+    units = tariff.sampler.clients if tariff.unit == "client" else rows
+    warnings = []
+    if tariff.protected and privacy.delta >= 1 / units:
+        warnings.append(
+            f"δ = {privacy.delta:g} is not below 1/{units}, one over the number of {tariff.unit}s: a mechanism that publishes "
+            "one of them whole could meet it. Lower [privacy] delta."
+        )
+    if privacy.noise_source == "seeded" and tariff.protected:
+        warnings.append(
+            "The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model."
+        )
+    return warnings
+
+
 def budget_of(privacy: PrivacySection) -> Budget | None:
     if privacy.epsilon is None and privacy.client_epsilon is None:
         return None

@@ -42,12 +42,6 @@ def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
     return torch.where(torch.isfinite(norms), factors, torch.zeros_like(norms)).to(rows.dtype)
 
 
-def clip_rows(rows: Tensor, clip: Clip) -> Tensor:
-    """Every row scaled down to the bound; a row with a NaN or an infinity becomes zero."""
-    factors = clip_factors(rows, clip).unsqueeze(-1)
-    return torch.where(factors > 0, rows * factors, torch.zeros_like(rows))
-
-
 def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
     """One bounded value per unit."""
     return [bound_sum([update], clip, like=unwrap(update)) for update in updates]

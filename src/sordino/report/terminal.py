@@ -60,7 +60,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     """One line per run, with ε in each view: of the worst client, at the run's δ."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
-    notes = sorted({note for summary in summaries if (note := summary["simulation_note"])})
+    notes = sorted({warning for summary in summaries for warning in summary["warnings"]})
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
