@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -60,7 +61,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     """One line per run, with ε in each view: of the worst client, at the run's δ."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
-    notes = sorted({warning for summary in summaries for warning in summary["warnings"]})
+    notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
