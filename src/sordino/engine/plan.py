@@ -20,14 +20,15 @@ from sordino.engine.setup import (
     make_device,
     make_method,
     make_net,
+    make_phases,
     source_settings,
-    trainable_names,
 )
 from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
+from sordino.tuning import lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +98,14 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
     net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
-    space = FlatSpace(net, trainable_names(experiment, net))
+    phases = make_phases(experiment, net)
+    spaces = [FlatSpace(net, phase.trainable) for phase in phases]
+    space = spaces[-1]
     rows = facts.n_train / clients
+    seconds = sum(
+        rounds * _seconds_per_round(experiment, method, tariff, net, each, facts, rows)
+        for each, rounds in zip(spaces, lengths(phases, experiment.rounds), strict=True)
+    )
     return Plan(
         experiment=experiment,
         tariff=tariff,
@@ -107,7 +114,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
-        seconds=_seconds(experiment, method, tariff, net, space, facts, rows),
+        seconds=seconds,
         bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
         method_facts=method.plan_facts(experiment.rounds),
     )
@@ -124,7 +131,7 @@ def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
     return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
 
 
-def _seconds(
+def _seconds_per_round(
     experiment: Experiment, method: Method, tariff: Tariff, net: Net, space: FlatSpace, facts: SourceFacts, rows: float
 ) -> float:
     """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
@@ -146,4 +153,4 @@ def _seconds(
         begin = time.perf_counter()
         torch.autograd.grad(cross_entropy(module(inputs), labels), parameters, allow_unused=True)
         timings.append(time.perf_counter() - begin)
-    return min(timings) * steps * tariff.sampler.expected_cohort * experiment.rounds
+    return min(timings) * steps * tariff.sampler.expected_cohort

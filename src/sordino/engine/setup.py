@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
 from sordino.settings import member, validated
-from sordino.tuning import TUNINGS
+from sordino.tuning import TUNINGS, Phase, Tuning, phases_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +43,15 @@ class Federated:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Everything a run needs, built and checked before anything is written."""
+    """Everything a run needs, built and checked before anything is written, as it stands in one phase of the run."""
 
     experiment: Experiment
     method: Method
+    phases: tuple[Phase, ...]
+    loaded: Federated
+    """The data as they were loaded."""
     federated: Federated
+    """The data that are trained on: as loaded, or the outputs of a frozen body."""
     whole: Net
     """The complete model, as it is saved."""
     net: Net
@@ -54,6 +59,10 @@ class Setup:
     space: FlatSpace
     tariff: Tariff
     device: torch.device
+
+    def phase(self, round_number: int) -> Phase:
+        """The phase that a round belongs to."""
+        return [phase for phase in self.phases if phase.first_round <= round_number][-1]
 
 
 def source_settings(experiment: Experiment) -> SourceSettings:
@@ -111,21 +120,27 @@ def make_device(name: str) -> torch.device:
     return device
 
 
-def trainable_names(experiment: Experiment, net: Net) -> list[str]:
-    names: list[str] = member(TUNINGS, experiment.tuning, where="tuning").trainable(net)
-    validate(net, names)
-    return names
+def make_tuning(experiment: Experiment) -> Tuning:
+    tuning: Tuning = member(TUNINGS, experiment.tuning, where="tuning")
+    return tuning
+
+
+def make_phases(experiment: Experiment, net: Net) -> tuple[Phase, ...]:
+    phases = phases_of(make_tuning(experiment), net, experiment.rounds)
+    for phase in phases:
+        validate(net, list(phase.trainable))
+    return phases
 
 
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
-    """Build and check all parts. Nothing is written, and no private value leaves."""
+    """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
     method = make_method(experiment)
     start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
     net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
-    names = trainable_names(experiment, net)
+    phases = make_phases(experiment, net)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         net,
@@ -139,17 +154,25 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
         ),
     )
     net.to(device)
-    whole = net
-    if frozen_body(net, names):
-        net, source = with_cached_features(net, source, device)
-        federated = Federated(source=source, partition=federated.partition)
-    return Setup(
+    ready = Setup(
         experiment=experiment,
         method=method,
+        phases=phases,
+        loaded=federated,
         federated=federated,
-        whole=whole,
+        whole=net,
         net=net,
-        space=FlatSpace(net, names),
+        space=FlatSpace(net),
         tariff=tariff,
         device=device,
     )
+    return in_phase(ready, phases[0])
+
+
+def in_phase(setup: Setup, phase: Phase) -> Setup:
+    """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
+    net, federated = setup.whole, setup.loaded
+    if frozen_body(net, phase.trainable):
+        net, source = with_cached_features(net, federated.source, setup.device)
+        federated = Federated(source=source, partition=federated.partition)
+    return dataclasses.replace(setup, net=net, federated=federated, space=FlatSpace(net, phase.trainable))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sordino.engine.evaluate import accuracy
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
-from sordino.engine.setup import Setup, prepare
+from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
@@ -24,6 +25,7 @@ from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.streams import stream_id
+from sordino.tuning import Phase
 
 
 @dataclass(frozen=True)
@@ -53,22 +55,20 @@ def simulate(
     setup = prepare(
         experiment, folder=folder or Path.cwd(), progress=lambda done, total: watch(Moment("pre-training", done, total))
     )
-    workers = Workers(
-        setup.net, setup.space, seed=experiment.seed, device=setup.device, workers=experiment.engine.workers
-    )
-    try:
-        return _Simulation(setup, RunRecord(out), workers, resume, watch).run()
-    finally:
-        workers.close()
+    with ExitStack() as closing:
+        return _Simulation(setup, RunRecord(out), closing, resume, watch).run()
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, record: RunRecord, workers: Workers, resume: bool, watch: Watcher) -> None:
+    def __init__(self, setup: Setup, record: RunRecord, closing: ExitStack, resume: bool, watch: Watcher) -> None:
         self.setup, self.record, self.watch = setup, record, watch
-        experiment = setup.experiment
+        self._closing = closing
+        self.workers = self._hire()
         first = setup.space.read(setup.net)
         facts = record.begin(
-            experiment, resume=resume, facts=_settle(setup, workers, first) if not record.experiment.exists() else {}
+            setup.experiment,
+            resume=resume,
+            facts=_settle(setup, self.workers, first) if not record.experiment.exists() else {},
         )
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
@@ -78,24 +78,47 @@ class _Simulation:
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self.schedule = facts["schedule"]
-        sampler = setup.tariff.sampler
-        self.federation = SimulatedFederation(
+        self._door = Door(self.ledger, _noise_source(setup.experiment))
+        self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
+        if self.next_round and setup.phase(self.next_round - 1) != setup.phases[0]:
+            self._move_to(setup.phase(self.next_round - 1))
+        self.federation = self._federation()
+
+    def _hire(self) -> Workers:
+        engine = self.setup.experiment.engine
+        workers = Workers(
+            self.setup.net,
+            self.setup.space,
+            seed=self.setup.experiment.seed,
+            device=self.setup.device,
+            workers=engine.workers,
+        )
+        self._closing.callback(workers.close)
+        return workers
+
+    def _federation(self) -> SimulatedFederation:
+        setup = self.setup
+        return SimulatedFederation(
             sizes=setup.federated.sizes,
-            expected_cohort=sampler.expected_cohort,
+            expected_cohort=setup.tariff.sampler.expected_cohort,
             space=setup.space,
             data=setup.federated.client,
             tariff=setup.tariff,
-            door=Door(self.ledger, _noise_source(experiment)),
-            workers=workers,
+            door=self._door,
+            workers=self.workers,
             schedule=self.schedule,
-            keep_diagnostics=record.save_diagnostics if _is_simulation(experiment) else lambda number, tensors: None,
-            traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
+            keep_diagnostics=self.record.save_diagnostics
+            if _is_simulation(setup.experiment)
+            else lambda number, tensors: None,
+            traffic=self._traffic,
         )
 
     def run(self) -> dict[str, Any]:
         experiment = self.setup.experiment
         for number in range(self.next_round, experiment.rounds):
             begin = time.perf_counter()
+            if number and self.setup.phase(number) != self.setup.phase(number - 1):
+                self._switch(self.setup.phase(number))
             self.state = self.setup.method.round(number, self.state, self.federation)
             metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
             self.seconds += time.perf_counter() - begin
@@ -105,6 +128,18 @@ class _Simulation:
                 Moment("training", number + 1, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon"))
             )
         return self._finish()
+
+    def _switch(self, phase: Phase) -> None:
+        """Go on in another phase from the model reached so far; whatever else was kept belongs to the old coordinates."""
+        self.setup.space.write(self.setup.net, self.state["model"])
+        self._move_to(phase)
+        self.state = {"model": self.setup.space.read(self.setup.net)}
+        self.federation = self._federation()
+
+    def _move_to(self, phase: Phase) -> None:
+        self.workers.close()
+        self.setup = in_phase(self.setup, phase)
+        self.workers = self._hire()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
         """Accuracy on the public test split, which is free, and ε so far."""
@@ -163,8 +198,8 @@ def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, An
     """What is decided once, when a run first begins."""
     asked = setup.experiment.engine.schedule
     seconds: dict[str, float] = {}
-    name = asked
-    if asked == "auto":
+    name = "workers" if asked == "auto" else asked
+    if asked == "auto" and len(setup.phases) == 1:
         sizes, source = setup.federated.sizes, setup.federated.source
         name, seconds = choose(
             setup.net,

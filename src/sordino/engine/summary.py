@@ -9,6 +9,7 @@ from sordino.core import View
 from sordino.engine.federation import Traffic
 from sordino.engine.setup import Setup
 from sordino.engine.tariff import warnings_of
+from sordino.models import FlatSpace
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
 
 
@@ -66,6 +67,10 @@ def summarise(
         "rounds": experiment.rounds,
         "parameters": sum(parameter.numel() for parameter in setup.whole.parameters()),
         "trained_parameters": setup.space.size,
+        "phases": [
+            {"first_round": phase.first_round, "trained_parameters": FlatSpace(setup.whole, phase.trainable).size}
+            for phase in setup.phases
+        ],
         "seconds": seconds,
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
