@@ -22,7 +22,7 @@ from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
 from sordino.settings import member, validated
-from sordino.tuning import TUNINGS
+from sordino.tuning import TUNINGS, Bridge, Task, bridge_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,16 @@ class Federated:
 
     def client(self, client: int) -> Private[Examples]:
         return Private(self.source.train.take(torch.from_numpy(self.partition.of(client))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model as it is built and started, and as it is trained: the same, or what the tuning puts around it."""
+
+    built: Net
+    built_for: Task
+    net: Net
+    bridge: Bridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +121,20 @@ def make_device(name: str) -> torch.device:
     return device
 
 
+def make_model(experiment: Experiment, task: Task, *, vocabulary: int) -> Model:
+    """The model for a private task, with random weights, if the experiment's start goes with its tuning."""
+    bridge = bridge_of(member(TUNINGS, experiment.tuning, where="tuning"))
+    bridge.check_start(str(experiment.start.get("name")))
+    built_for = bridge.source_task(task)
+    built = make_net(experiment, shape=built_for.shape, classes=built_for.classes, vocabulary=vocabulary)
+    return Model(
+        built=built,
+        built_for=built_for,
+        net=bridge.wrap(built, task, seed=experiment.seed),
+        bridge=bridge,
+    )
+
+
 def trainable_names(experiment: Experiment, net: Net) -> list[str]:
     names: list[str] = member(TUNINGS, experiment.tuning, where="tuning").trainable(net)
     validate(net, names)
@@ -124,21 +148,23 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
-    net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
+    task = Task(shape=source.shape, classes=source.classes)
+    model = make_model(experiment, task, vocabulary=source.vocabulary)
+    net = model.net
     names = trainable_names(experiment, net)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
-        net,
+        model.built,
         StartContext(
-            shape=source.shape,
-            classes=source.classes,
+            shape=model.built_for.shape,
+            classes=model.built_for.classes,
             seed=experiment.seed,
             device=device,
             folder=folder,
             progress=progress,
         ),
     )
-    net.to(device)
+    net.to(device).train()
     whole = net
     if frozen_body(net, names):
         net, source = with_cached_features(net, source, device)
