@@ -9,8 +9,9 @@ import dataclasses
 
 import numpy as np
 import torch
+from torch import nn
 
-from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
+from sordino.audit.canaries import OVERSHOOT, Sighting, client_canaries, example_canaries
 from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound_by_repeats, mu_lower_bound
 from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
@@ -19,6 +20,7 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.setup import make_method
 from sordino.experiment import experiment
 from sordino.methods.method import Broadcast
+from sordino.models import Net
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
@@ -213,6 +215,47 @@ def drawn_batches(confidence):
     return result.rate_lower, result.claimed_rate
 
 
+class TwoMaps(nn.Module):
+    """Two linear maps side by side, so that every row asks for as much in the one as in the other."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.first = nn.Linear(features, 2, bias=False)
+        self.second = nn.Linear(features, 2, bias=False)
+
+    def forward(self, rows):
+        return self.first(rows) + self.second(rows)
+
+
+def groups_clipped_apart(confidence):
+    """One noisy step of a model whose two halves are clipped apart. Proved, and claimed by the ledger's event: μ."""
+    count = 2000
+    method = {"name": "dp-sgd", "batch_size": count, "learning_rate": 1e-3}
+    table = run_of(clients=1, method=method, noise_multiplier=0.7)
+    included = np.random.default_rng(5).random(count) < 0.5
+    rows = Examples(
+        inputs=torch.diag(torch.from_numpy(included) * (OVERSHOOT * CLIP)).float(),
+        labels=torch.ones(count, dtype=torch.int64),
+        normalisation=IDENTITY,
+    )
+    scores = []
+
+    def watch(line, index, gradient):
+        first_up, first_down, second_up, second_down = gradient.double().view(4, -1)
+        scores.append((first_up - first_down + second_up - second_down).numpy())
+
+    net = Net(body=TwoMaps(count), head=nn.Identity())
+    groups = {"first": ("body.first.weight",), "second": ("body.second.weight",)}
+    with watched_federation(
+        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch, net=net
+    ) as federation:
+        federation.tariff = dataclasses.replace(federation.tariff, clip=Clip(bound=CLIP, norm="l2", groups=groups))
+        make_method(table).round(0, {"model": torch.zeros(4 * count)}, federation)
+        event = federation.door.ledger.lines[0].charges[0].event
+    seen = Sighting(included=included, scores=scores[0], claimed_epsilon=0.0, delta=0.0)
+    return told_apart(seen, event.noise_multiplier, confidence)
+
+
 AUDITS = {
     "one release, gaussian": gaussian_release,
     "two releases, gaussian": two_gaussian_releases,
@@ -233,6 +276,7 @@ AUDITS = {
     "repeats, distributed, server": clients_as_repeats("server", "distributed", shares=CANARIES),
     "repeats, local, server": clients_as_repeats("server", "local"),
     "repeats, steps in clients": examples_as_repeats,
+    "groups clipped apart": groups_clipped_apart,
     "missing client": missing_client,
     "drawn cohorts": drawn_cohorts,
     "drawn cohorts, distributed": lambda confidence: drawn_cohorts(confidence, noise="distributed"),

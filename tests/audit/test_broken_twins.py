@@ -14,7 +14,7 @@ from audited import proved_and_claimed
 from sordino.core import mint
 from sordino.gradients import ClippedGradients
 from sordino.methods import noisy_sgd
-from sordino.privacy import clipping, door
+from sordino.privacy import clipping, door, pricing
 from sordino.privacy.door import Permit
 from sordino.privacy.samplers import Poisson, poisson_batch
 from sordino.privacy.streams import stream_id
@@ -46,6 +46,12 @@ def average_clipped(patch):
         return dataclasses.replace(found, total=mean * len(inputs))
 
     patch.setattr(ClippedGradients, "sum", wrong)
+
+
+def groups_charged_as_one(patch):
+    """Every group is clipped to the bound by itself, and the ledger is told of one bound for all."""
+    for module in (clipping, pricing):
+        patch.setattr(module, "widening", lambda groups, norm: 1.0)
 
 
 def noise_reused(patch):
@@ -95,6 +101,7 @@ CAUGHT_BY = {
         "repeats, distributed, server",
         "repeats, local, server",
         "repeats, steps in clients",
+        "groups clipped apart",
     ],
     clip_skipped: [
         "one release, gaussian",
@@ -105,6 +112,7 @@ CAUGHT_BY = {
         "one run, laplace, public",
         "one run, steps in clients",
     ],
+    groups_charged_as_one: ["groups clipped apart"],
     average_clipped: ["one run, steps in clients"],
     noise_reused: [
         "two releases, gaussian",

@@ -15,7 +15,7 @@ from sordino.engine.setup import make_device
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import Experiment
 from sordino.methods.method import Method
-from sordino.models import FlatSpace, build
+from sordino.models import FlatSpace, Net, build
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.noise import NoiseSource, SeededNoise
@@ -59,15 +59,16 @@ def watched_federation(
     features: int,
     watch: Onlooker,
     source: NoiseSource | None = None,
+    net: Net | None = None,
 ) -> Iterator[SimulatedFederation]:
-    """One client for each of `rows`, priced by the experiment; clients share a logistic model without bias.
+    """One client for each of `rows`, priced by the experiment; clients share `net`, or a logistic model without bias.
 
     Noise comes from `source`, or else from the experiment's seed. No budget holds: the ledger counts, and refuses nothing.
     """
     privacy, device = experiment.privacy, make_device(experiment.engine.device)
     tariff = make_tariff(experiment, method, clients=len(rows), sizes=sizes)
     ledger = Ledger(clients=len(rows), delta=privacy.delta, neighbours=privacy.neighbours)
-    net = build("logistic", shape=(features,), classes=2, seed=experiment.seed, bias=False).to(device)
+    net = (net or build("logistic", shape=(features,), classes=2, seed=experiment.seed, bias=False)).to(device)
     space = FlatSpace(net)
     workers = Workers(net, space, seed=experiment.seed, device=device, workers=1)
     noise = source or SeededNoise(stream_id("audit noise", experiment.seed))

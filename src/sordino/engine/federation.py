@@ -157,7 +157,7 @@ class SimulatedFederation:
             owner=owner,
             mechanism=tariff.mechanism_name,
             norm=tariff.clip.norm,
-            clip_bound=tariff.clip.bound,
+            clip_bound=tariff.clip.sensitivity,
             noise_multiplier=price.noise_multiplier,
             releases=releases,
             period=sampler.period,

@@ -19,7 +19,7 @@ from sordino.engine.setup import (
     federate,
     make_device,
     make_method,
-    make_net,
+    make_model,
     make_phases,
     source_settings,
 )
@@ -28,7 +28,7 @@ from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
-from sordino.tuning import lengths
+from sordino.tuning import Task, lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,8 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     clients = client_count(experiment, method, facts.groups)
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
-    net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
+    model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
+    net = model.net
     phases = make_phases(experiment, net)
     spaces = [FlatSpace(net, phase.trainable) for phase in phases]
     space = spaces[-1]
@@ -116,7 +117,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         memory_bytes=_memory(facts, space, tariff),
         seconds=seconds,
         bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
-        method_facts=method.plan_facts(experiment.rounds),
+        method_facts={**method.plan_facts(experiment.rounds), **model.bridge.plan_facts(net)},
     )
 
 
@@ -147,7 +148,8 @@ def _seconds_per_round(
         with torch.no_grad():
             inputs = net.body(inputs).flatten(1)
         module = net.head
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    trained = set(space.names)
+    parameters = [parameter for name, parameter in net.named_parameters() if name in trained]
     timings = []
     for _ in range(4):
         begin = time.perf_counter()

@@ -23,7 +23,7 @@ from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
 from sordino.settings import member, validated
-from sordino.tuning import TUNINGS, Phase, Tuning, phases_of
+from sordino.tuning import TUNINGS, Bridge, Phase, Task, Tuning, bridge_of, phases_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,16 @@ class Federated:
 
     def client(self, client: int) -> Private[Examples]:
         return Private(self.source.train.take(torch.from_numpy(self.partition.of(client))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model as it is built and started, and as it is trained: the same, or what the tuning puts around it."""
+
+    built: Net
+    built_for: Task
+    net: Net
+    bridge: Bridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +142,20 @@ def make_phases(experiment: Experiment, net: Net) -> tuple[Phase, ...]:
     return phases
 
 
+def make_model(experiment: Experiment, task: Task, *, vocabulary: int) -> Model:
+    """The model for a private task, with random weights, if the experiment's start goes with its tuning."""
+    bridge = bridge_of(make_tuning(experiment))
+    bridge.check_start(str(experiment.start.get("name")))
+    built_for = bridge.source_task(task)
+    built = make_net(experiment, shape=built_for.shape, classes=built_for.classes, vocabulary=vocabulary)
+    return Model(
+        built=built,
+        built_for=built_for,
+        net=bridge.wrap(built, task, seed=experiment.seed),
+        bridge=bridge,
+    )
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -139,21 +163,23 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
-    net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
+    task = Task(shape=source.shape, classes=source.classes)
+    model = make_model(experiment, task, vocabulary=source.vocabulary)
+    net = model.net
     phases = make_phases(experiment, net)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
-        net,
+        model.built,
         StartContext(
-            shape=source.shape,
-            classes=source.classes,
+            shape=model.built_for.shape,
+            classes=model.built_for.classes,
             seed=experiment.seed,
             device=device,
             folder=folder,
             progress=progress,
         ),
     )
-    net.to(device)
+    net.to(device).train()
     ready = Setup(
         experiment=experiment,
         method=method,

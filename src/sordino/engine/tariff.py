@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sordino.core import VIEWS, SordinoError, Unit, View
+from sordino.core import VIEWS, Norm, SordinoError, Unit, View
 from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method, NoisySteps
 from sordino.privacy.accounting import Spent, spent
@@ -30,6 +30,8 @@ from sordino.privacy.pricing import (
     unbounded,
 )
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
+from sordino.settings import member
+from sordino.tuning import TUNINGS, bridge_of
 
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
@@ -135,6 +137,7 @@ class Tariff:
                 rate=rate,
                 steps=self.steps.local_steps,
                 server_holds_data=self.pooled,
+                clip_groups=len(self.clip.groups),
             )
         return price_upload(
             placement=self.placement,
@@ -161,11 +164,21 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         mechanism_name=privacy.mechanism,
         placement=privacy.noise,
         sampler=make_sampler(experiment, clients=clients),
-        clip=Clip(bound=privacy.clip_norm if method.protected else math.inf, norm=mechanism.norm),
+        clip=_clip(experiment, method, mechanism.norm),
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
     )
     return _with_noise(tariff, privacy, clients) if method.protected else tariff
+
+
+def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:
+    groups = bridge_of(member(TUNINGS, experiment.tuning, where="tuning")).clip_groups() if method.protected else {}
+    if groups and method.unit != "example":
+        raise SordinoError(
+            f"Method {experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(groups)} apart in every example's gradient; set clip = 'joint', or choose method 'dp-sgd'."
+        )
+    return Clip(bound=experiment.privacy.clip_norm if method.protected else math.inf, norm=norm, groups=groups)
 
 
 def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:

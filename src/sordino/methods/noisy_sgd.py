@@ -59,7 +59,11 @@ class NoisySgd:
         source: NoiseSource,
     ) -> Released[Tensor]:
         clipped = ClippedGradients(
-            context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch
+            context.net,
+            trainable=context.space.names,
+            groups=clip.groups or None,
+            norm=clip.norm,
+            microbatch=self.physical_batch,
         )
         draw_dropout_from(context.net, context.generator("dropout"))
         examples = context.size

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -21,10 +22,22 @@ class Clip:
 
     bound: float
     norm: Norm
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Parameters that are clipped apart from one another, each group to the bound; none where all are clipped as one."""
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one unit moves the sum: by the bound, or where groups are clipped apart by the norm of all their bounds."""
+        return self.bound * widening(len(self.groups), self.norm)
 
     def __post_init__(self) -> None:
         if math.isnan(self.bound) or self.bound <= 0:
             raise SordinoError(f"The clip norm must be a positive number, but {self.bound} came; set one such as 1.0.")
+
+
+def widening(groups: int, norm: Norm) -> float:
+    """The norm of as many ones as there are groups that are clipped apart: √2 in L2 for two."""
+    return math.sqrt(max(1, groups)) if norm == "l2" else float(max(1, groups))
 
 
 def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
@@ -71,4 +84,4 @@ class ClippedContributions(Protocol):
 
 def bound_clipped(contributions: Private[ClippedContributions], clip: Clip, *, units: int) -> Bounded:
     found: ClippedContributions = unwrap(contributions)
-    return seal(found.total, bound=clip.bound, norm=clip.norm, units=units, zeroed=found.nonfinite)
+    return seal(found.total, bound=clip.sensitivity, norm=clip.norm, units=units, zeroed=found.nonfinite)
