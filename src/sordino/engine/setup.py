@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
+from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.source import Source, SourceSettings, load
 from sordino.engine.features import frozen_body, with_cached_features
@@ -92,12 +94,16 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     return Federated(source=source, partition=partition)
 
 
-def make_net(experiment: Experiment, *, shape: tuple[int, ...], classes: int, vocabulary: int) -> Net:
+def make_net(
+    experiment: Experiment, *, shape: tuple[int, ...], classes: int, vocabulary: int, seed: int | None = None
+) -> Net:
+    """The experiment's model, from its seed or another."""
     settings: dict[str, Any] = dict(experiment.model)
     name = settings.pop("name", None)
     if not isinstance(name, str):
         raise SordinoError(f"[model] needs a name such as 'mlp', but {name!r} came.")
-    return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=experiment.seed, **settings)
+    drawn_from = experiment.seed if seed is None else seed
+    return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=drawn_from, **settings)
 
 
 def make_device(name: str) -> torch.device:
@@ -117,6 +123,27 @@ def trainable_names(experiment: Experiment, net: Net) -> list[str]:
     return names
 
 
+def start_context(
+    experiment: Experiment, source: Source, *, device: torch.device, folder: Path, progress: Progress
+) -> StartContext:
+    """What a start may know of an experiment on this data set."""
+
+    def build_as_ours(classes: int, seed: int) -> Net:
+        return make_net(experiment, shape=source.shape, classes=classes, vocabulary=source.vocabulary, seed=seed)
+
+    return StartContext(
+        shape=source.shape,
+        classes=source.classes,
+        seed=experiment.seed,
+        device=device,
+        folder=folder,
+        progress=progress,
+        model=experiment.model,
+        build=build_as_ours,
+        refuse_overlap=partial(refuse_overlap, source),
+    )
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -127,17 +154,7 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
     names = trainable_names(experiment, net)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
-    start.prepare(
-        net,
-        StartContext(
-            shape=source.shape,
-            classes=source.classes,
-            seed=experiment.seed,
-            device=device,
-            folder=folder,
-            progress=progress,
-        ),
-    )
+    start.prepare(net, start_context(experiment, source, device=device, folder=folder, progress=progress))
     net.to(device)
     whole = net
     if frozen_body(net, names):
