@@ -30,6 +30,14 @@ def merged(base, changes):
     return result
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_lasting_store(tmp_path_factory):
+    """Pre-trained models of tests live and die with them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SORDINO_PRETRAINED", str(tmp_path_factory.mktemp("pretrained")))
+        yield
+
+
 @pytest.fixture
 def tiny():
     """A table for a run of a second: `tiny(rounds=2, privacy={...})` changes single settings."""

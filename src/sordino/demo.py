@@ -18,7 +18,12 @@ _COMMON: Table = {
 }
 _LOCAL: Table = {"epochs": 2, "batch_size": 20, "learning_rate": 0.1}
 _PRIVACY: Table = {"epsilon": 8.0, "delta": 1e-3, "clip_norm": 0.5, "expected_cohort": 40.0, "noise": "distributed"}
-_DIGITS: Table = {"name": "standard", "data": {"source": "digits", "visibility": "public"}, "epochs": 30}
+_DIGITS: Table = {
+    "name": "standard",
+    "data": {"source": "digits", "visibility": "public"},
+    "epochs": 30,
+    "decay": "cosine",
+}
 
 RUNS: dict[str, Table] = {
     "no privacy": {"method": {"name": "fedavg", **_LOCAL}, "privacy": {"expected_cohort": 40.0, "delta": 1e-3}},

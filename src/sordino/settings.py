@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegativeCount = Annotated[int, Field(ge=0)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 

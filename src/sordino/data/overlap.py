@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from sordino.core import SordinoError
 from sordino.data.examples import Examples
+from sordino.data.source import Source
+
+
+def refuse_overlap(private: Source, public: Source) -> None:
+    """Refuse a public set that holds training or test examples of a private one."""
+    if private.visibility == "public":
+        return
+    for part, examples in (("training", private.train), ("test", private.test)):
+        shared = overlap(examples, public.train)
+        if shared:
+            raise SordinoError(
+                f"{shared} examples of the public set {public.name!r} are also {part} examples of the private set {private.name!r}; "
+                "what is private in one place cannot be public in another, so choose another public set."
+            )
 
 
 def overlap(a: Examples, b: Examples) -> int:

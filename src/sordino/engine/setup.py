@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
+from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.source import Source, SourceSettings, load
 from sordino.engine.features import frozen_body, with_cached_features
@@ -111,12 +113,16 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     return Federated(source=source, partition=partition)
 
 
-def make_net(experiment: Experiment, *, shape: tuple[int, ...], classes: int, vocabulary: int) -> Net:
+def make_net(
+    experiment: Experiment, *, shape: tuple[int, ...], classes: int, vocabulary: int, seed: int | None = None
+) -> Net:
+    """The experiment's model, from its seed or another."""
     settings: dict[str, Any] = dict(experiment.model)
     name = settings.pop("name", None)
     if not isinstance(name, str):
         raise SordinoError(f"[model] needs a name such as 'mlp', but {name!r} came.")
-    return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=experiment.seed, **settings)
+    drawn_from = experiment.seed if seed is None else seed
+    return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=drawn_from, **settings)
 
 
 def make_device(name: str) -> torch.device:
@@ -156,6 +162,27 @@ def make_model(experiment: Experiment, task: Task, *, vocabulary: int) -> Model:
     )
 
 
+def start_context(
+    experiment: Experiment, source: Source, task: Task, *, device: torch.device, folder: Path, progress: Progress
+) -> StartContext:
+    """What a start may know of an experiment on this data set whose model is built for this task."""
+
+    def build_as_ours(classes: int, seed: int) -> Net:
+        return make_net(experiment, shape=task.shape, classes=classes, vocabulary=source.vocabulary, seed=seed)
+
+    return StartContext(
+        shape=task.shape,
+        classes=task.classes,
+        seed=experiment.seed,
+        device=device,
+        folder=folder,
+        progress=progress,
+        model=experiment.model,
+        build=build_as_ours,
+        refuse_overlap=partial(refuse_overlap, source),
+    )
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -170,14 +197,7 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         model.built,
-        StartContext(
-            shape=model.built_for.shape,
-            classes=model.built_for.classes,
-            seed=experiment.seed,
-            device=device,
-            folder=folder,
-            progress=progress,
-        ),
+        start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),
     )
     net.to(device).train()
     ready = Setup(

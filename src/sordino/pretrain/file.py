@@ -28,7 +28,7 @@ class File:
 
     def prepare(self, net: Net, context: StartContext) -> None:
         path = locate_weights(self.path, context.folder)
-        load_weights(net, _read(path), origin=str(path), keep_head=self.keep_head)
+        load_weights(net, read_weights(path), origin=str(path), keep_head=self.keep_head)
 
 
 def locate_weights(name: str, folder: Path) -> Path:
@@ -38,7 +38,8 @@ def locate_weights(name: str, folder: Path) -> Path:
     return kept if not beside.exists() and kept.exists() else beside
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """A state dict as it stands in the file."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)

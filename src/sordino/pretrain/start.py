@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from sordino.core import Registry
+from sordino.data.source import Source
 from sordino.models import Net
 
 Progress = Callable[[int, int], None]
 """Told how many steps of how many are done."""
+
+Build = Callable[[int, int], Net]
+"""The experiment's model with so many classes, from this seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,10 @@ class StartContext:
     folder: Path
     """Where relative paths of the experiment file begin."""
     progress: Progress
+    model: dict[str, Any]
+    build: Build
+    refuse_overlap: Callable[[Source], None]
+    """Raises where a public set shares examples with the private one."""
 
 
 class Start(Protocol):

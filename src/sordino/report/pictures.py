@@ -70,6 +70,28 @@ def sweep_figure(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
     return figure
 
 
+def robustness_figure(found: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """Accuracy over the noise on every parameter, one line per model, with the spread over draws."""
+    figure = go.Figure()
+    for one in found:
+        rows = one["robust_accuracy"]
+        figure.add_scatter(
+            x=[row["noise"] for row in rows],
+            y=[row["accuracy"] for row in rows],
+            error_y={"array": [row["spread"] for row in rows]},
+            name=str(one["folder"]),
+            mode="lines+markers",
+        )
+    figure.update_layout(
+        title="Accuracy under noise on every parameter",
+        xaxis_title="standard deviation of the noise",
+        yaxis_title="accuracy",
+        yaxis_tickformat=".0%",
+        template="plotly_white",
+    )
+    return figure
+
+
 def diagnostics_figures(by_round: Mapping[int, Mapping[str, Tensor]]) -> list[go.Figure]:
     """What FedCEO keeps of its last smoothing: singular values per frequency, and roughness by class and client."""
     if not by_round:

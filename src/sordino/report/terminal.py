@@ -93,10 +93,46 @@ def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     for column in (*rows[0]["settings"], "accuracy", *(f"ε {view}" for view in VIEWS), "seconds"):
         table.add_column(column, justify="right")
     for row in rows:
-        spread = "" if math.isnan(float(row["spread"])) else f" ± {row['spread']:.2%}"
         epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
-        table.add_row(*row["settings"].values(), f"{row['accuracy']:.2%}{spread}", *epsilons, f"{row['seconds']:.1f}")
+        table.add_row(
+            *row["settings"].values(),
+            _mean_and_spread(row["accuracy"], float(row["spread"])),
+            *epsilons,
+            f"{row['seconds']:.1f}",
+        )
     return table
+
+
+def pretrained_table(record: Mapping[str, Any], folder: str) -> Table:
+    """What was trained on which public data, and where it lies."""
+    public = record["public_set"]
+    table = Table(title="Pre-trained on public data", show_header=False)
+    table.add_row("training", f"{record['kind']}, {record['settings']['epochs']} epochs, seed {record['seed']}")
+    table.add_row("public set", f"{public['name']}: {public['rows']:,} examples, {public['classes']} classes")
+    table.add_row("accuracy", f"{record['public_test_accuracy']:.2%} on the public test split")
+    table.add_row("weights", escape(f"{folder}/weights.safetensors"))
+    return table
+
+
+def robustness_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """One column per model: accuracy at each noise, then ρ."""
+    table = Table(
+        title="Robustness to noise on parameters",
+        caption="accuracy after adding N(0, s²) to every parameter, mean ± standard deviation over draws; "
+        "ρ: largest change of probabilities per unit of distance",
+    )
+    table.add_column("s", justify="right")
+    for one in found:
+        table.add_column(escape(str(one["folder"])), justify="right")
+    for rows in zip(*(one["robust_accuracy"] for one in found), strict=True):
+        table.add_row(f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], row["spread"]) for row in rows))
+    for way in ("random", "ascent"):
+        table.add_row(f"ρ {way}", *(f"{one['rho'][way]:.4g}" for one in found))
+    return table
+
+
+def _mean_and_spread(mean: float, spread: float) -> str:
+    return f"{mean:.2%}" if math.isnan(spread) else f"{mean:.2%} ± {spread:.2%}"
 
 
 def plan_table(plan: Mapping[str, Any]) -> Table:

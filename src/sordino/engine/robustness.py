@@ -1,0 +1,173 @@
+"""How well a model bears noise on its parameters: accuracy under noise, and how far its output can be moved."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from sordino.core import SordinoError
+from sordino.data.examples import Examples
+from sordino.data.public import public_source
+from sordino.data.source import load
+from sordino.engine.evaluate import accuracy
+from sordino.engine.record import RunRecord
+from sordino.engine.setup import make_net, source_settings
+from sordino.experiment import experiment as checked
+from sordino.models import FlatSpace, Net, build
+from sordino.models.weights import load_weights
+from sordino.pretrain.file import read_weights
+from sordino.pretrain.store import RECORD, read_trained
+from sordino.privacy.streams import stream_id
+
+NOISE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+SAMPLED = 256
+ASCENT_STEPS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A model under test, and public examples it was made for."""
+
+    net: Net
+    test: Examples
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robustness:
+    """Accuracies by standard deviation of the noise, and ρ along random and along sought directions."""
+
+    name: str
+    accuracies: dict[float, list[float]]
+    rho_random: float
+    rho_ascent: float
+    rho_radius: float
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [
+            {
+                "noise": noise,
+                "accuracy": statistics.mean(found),
+                "spread": statistics.stdev(found) if len(found) > 1 else math.nan,
+                "draws": len(found),
+            }
+            for noise, found in self.accuracies.items()
+        ]
+        return {
+            "name": self.name,
+            "robust_accuracy": rows,
+            "rho": {"random": self.rho_random, "ascent": self.rho_ascent, "radius": self.rho_radius},
+        }
+
+
+def open_subject(folder: Path, data: str | None = None) -> Subject:
+    """The model of a finished run or of a pre-training, with the test split of its own or of another public set."""
+    if (folder / RECORD).exists():
+        trained = read_trained(folder)
+        record = trained.record
+        shape = tuple(record["shape"])
+        net = build(**record["model"], shape=shape, classes=record["classes"])
+        load_weights(net, trained.weights, origin=str(folder))
+        table = record["settings"]["data"] if data is None else {"source": data, "visibility": "public"}
+        source = public_source(table, shape=shape, seed=record["seed"], where="start.data")
+        return Subject(net=net, test=source.test, name=f"{record['kind']} on {source.name}")
+    record_of_run = RunRecord(folder)
+    experiment = checked(record_of_run.read_experiment()["experiment"])
+    own = load(source_settings(experiment), seed=experiment.seed)
+    net = make_net(experiment, shape=own.shape, classes=own.classes, vocabulary=own.vocabulary)
+    load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
+    if data is not None:
+        table = {"source": data, "visibility": "public"}
+        own = public_source(table, shape=own.shape, seed=experiment.seed, where="--data")
+    return Subject(net=net, test=own.test, name=experiment.name)
+
+
+def measure(
+    subject: Subject,
+    *,
+    noise: Sequence[float] = NOISE,
+    draws: int = 5,
+    seed: int = 0,
+    device: torch.device | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Robustness:
+    """Robust accuracy at each noise, and ρ, the most that probabilities moved per unit of distance in the parameters."""
+    if draws < 1 or not noise or min(noise) < 0 or not all(map(math.isfinite, noise)):
+        raise SordinoError(
+            f"Robustness needs at least one draw and noise of 0 or more, but {draws} draws of {list(noise)} came."
+        )
+    device = device or torch.device("cpu")
+    net = subject.net.to(device)
+    space = FlatSpace(net)
+    model = space.read(net)
+    accuracies: dict[float, list[float]] = {}
+    for at, scale in enumerate(noise):
+        accuracies[scale] = []
+        for draw in range(draws if scale else 1):
+            generator = torch.Generator().manual_seed(stream_id("robustness", seed, draw))
+            moved = torch.randn(space.size, generator=generator).to(device) * scale
+            space.write(net, model + moved)
+            accuracies[scale].append(accuracy(net, subject.test, device))
+            progress(at * draws + draw + 1, len(noise) * draws)
+    space.write(net, model)
+    outputs = _Outputs(net, space, subject.test, seed, device)
+    radius = 0.01 * float(model.norm())
+    return Robustness(
+        name=subject.name,
+        accuracies=accuracies,
+        rho_random=max(outputs.moved(outputs.random(radius, draw)) for draw in range(max(draws, 8))),
+        rho_ascent=outputs.moved(outputs.ascent(radius)),
+        rho_radius=radius,
+    )
+
+
+class _Outputs:
+    """Probabilities of sampled examples as a function of the parameters."""
+
+    def __init__(self, net: Net, space: FlatSpace, test: Examples, seed: int, device: torch.device) -> None:
+        self._net, self._space, self._seed = net.eval(), space, seed
+        rows = torch.randperm(len(test), generator=self._generator("rows"))[:SAMPLED]
+        self._features = test.take(rows).features(device)
+        self._model = space.read(net)
+        with torch.no_grad():
+            self._still = self._at(torch.zeros_like(self._model))
+
+    def moved(self, step: Tensor) -> float:
+        """The largest change of any example's probabilities, per unit of the step's length."""
+        with torch.no_grad():
+            return float(self._change(step).max() / step.norm())
+
+    def random(self, radius: float, draw: int) -> Tensor:
+        step = torch.randn(self._space.size, generator=self._generator("direction", draw)).to(self._model)
+        return _of_length(step, radius)
+
+    def ascent(self, radius: float) -> Tensor:
+        """Projected gradient ascent on the largest changes, from a random direction."""
+        step = self.random(radius, 0)
+        for _ in range(ASCENT_STEPS):
+            step = step.detach().requires_grad_()
+            slope = torch.autograd.grad(self._change(step).topk(8).values.sum(), step)[0]
+            step = _of_length(step.detach() + _of_length(slope, radius / 4), radius)
+        return step
+
+    def _change(self, step: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(self._at(step) - self._still, dim=1)
+
+    def _at(self, step: Tensor) -> Tensor:
+        logits: Tensor = functional_call(self._net, self._space.views(self._model + step), (self._features,))
+        return torch.softmax(logits, 1)
+
+    def _generator(self, *purpose: object) -> torch.Generator:
+        return torch.Generator().manual_seed(stream_id("robustness", self._seed, *purpose))
+
+
+def _of_length(vector: Tensor, length: float) -> Tensor:
+    return vector * (length / float(torch.linalg.vector_norm(vector).clamp(min=1e-12)))
