@@ -1,4 +1,4 @@
-"""FedCEO against UDP-FedAvg: `python -m benchmarks.studies.fedceo --out DIR [--seeds 1 2 3] [--part emnist|cifar] [--report]`."""
+"""FedCEO against UDP-FedAvg: `python -m benchmarks.studies.fedceo --out DIR [--seeds 1 2 3] [--part emnist|steps|cifar] [--report]`."""
 
 from __future__ import annotations
 
@@ -10,33 +10,46 @@ import matplotlib.pyplot as plt
 
 from benchmarks.studies.study import Cell, Result, markdown, results, run_all
 
-NOISE = ("1", "1.5", "2")
 SMOOTHING = {
+    "steps": {"1": (80.0, 1.03, 5), "1.5": (1.0, 1.04, 5), "2": (0.03, 1.06, 5)},
     "emnist": {"1": (80.0, 1.03, 20), "1.5": (1.0, 1.04, 20), "2": (0.03, 1.06, 20)},
-    "cifar": {"1": (80.0, 1.03, 10), "1.5": (1.0, 1.04, 10), "2": (0.6, 1.04, 10)},
+    "cifar": {"2": (0.6, 1.04, 10)},
 }
 """λ, ϑ and I: in the paper's ranges, its own values where it prints them (z = 2)."""
 
 LOCAL = {
     "emnist": "epochs=30,batch_size=64,learning_rate=0.1",
+    "steps": "epochs=1",
     "cifar": "epochs=10,batch_size=64,learning_rate=0.1",
 }
+NOISY_STEPS = "local_steps=30,batch_size=64,learning_rate=0.1"
+"""The form of the public code: DP-SGD inside each client, per example."""
+
 SCALE = {
-    "emnist": ("data.options.limit=6400", "rounds=300", "privacy.participation_cap=30"),
-    "cifar": ("data.options.limit=3200", "rounds=40", "privacy.participation_cap=4"),
+    "emnist": ("data.options.limit=3200", "rounds=300", "privacy.participation_cap=30"),
+    "steps": ("data.options.limit=25600", "rounds=20", "privacy.participation_cap=2", "privacy.delta=1e-5"),
+    "cifar": ("data.options.limit=3200", "rounds=20", "privacy.participation_cap=2"),
 }
-FILES = {"emnist": "fedceo/emnist-mlp-iid-z1.toml", "cifar": "fedceo/cifar10-lenet5-iid-z1.toml"}
+FILES = {
+    "emnist": "fedceo/emnist-mlp-iid-z1.toml",
+    "steps": "fedceo/emnist-mlp-iid-z1.toml",
+    "cifar": "fedceo/cifar10-lenet5-iid-z1.toml",
+}
 
 
 def cells(part: str) -> list[Cell]:
-    return [cell for noise in NOISE for cell in _cells_at(part, noise)]
+    return [cell for noise in SMOOTHING[part] for cell in _cells_at(part, noise)]
 
 
 def _cells_at(part: str, noise: str) -> list[Cell]:
     strength, growth, interval = SMOOTHING[part][noise]
     smoothing = f"{LOCAL[part]},regularisation={strength},interval={interval}"
+    plain = f'{{name="dp-fedavg",{LOCAL[part]}}}'
+    if part == "steps":
+        smoothing += f",noisy_steps={{{NOISY_STEPS}}}"
+        plain = f'{{name="dp-sgd",{NOISY_STEPS}}}'
     methods = {
-        "udp-fedavg": f'{{name="dp-fedavg",{LOCAL[part]}}}',
+        "udp-fedavg": plain,
         "udp-fedavg-svt": f'{{name="udp-fedavg-svt",{smoothing},growth={growth}}}',
         "fedceo ϑ=1": f'{{name="fedceo",{smoothing},growth=1.0}}',
         "fedceo ϑ>1": f'{{name="fedceo",{smoothing},growth={growth}}}',
@@ -57,8 +70,7 @@ def _cells_at(part: str, noise: str) -> list[Cell]:
         )
 
     shared = [cell(method, "distributed") for method in methods]
-    full = [cell(method, "local") for method in ("fedceo ϑ=1", "fedceo ϑ>1")]
-    return shared + full
+    return shared if part == "steps" else [*shared, cell("fedceo ϑ>1", "local")]
 
 
 def report(part: str, found: dict[str, Result]) -> str:
