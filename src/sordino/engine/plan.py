@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +21,14 @@ from sordino.engine.setup import (
     make_device,
     make_method,
     make_net,
+    shared_space,
     source_settings,
     trainable_names,
 )
 from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
 
@@ -97,7 +100,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
     net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
-    space = FlatSpace(net, trainable_names(experiment, net))
+    space = shared_space(experiment, method, net, trainable_names(experiment, net))
     rows = facts.n_train / clients
     return Plan(
         experiment=experiment,
@@ -108,9 +111,14 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
         seconds=_seconds(experiment, method, tariff, net, space, facts, rows),
-        bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
+        bytes_per_client_and_round=_traffic(method, space),
         method_facts=method.plan_facts(experiment.rounds),
     )
+
+
+def _traffic(method: Method, space: FlatSpace) -> int:
+    up = method.upload_numbers(space) if isinstance(method, Personalised) else space.size
+    return math.ceil((space.size + up) * BYTES_PER_NUMBER)
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:

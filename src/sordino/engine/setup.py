@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sordino.engine.features import frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
@@ -31,13 +33,19 @@ class Federated:
 
     source: Source
     partition: Partition
+    newcomers: Partition | None = None
+    """Clients that join when training is over, numbered on from the others."""
 
     @property
     def sizes(self) -> list[int]:
         return [int(size) for size in self.partition.sizes]
 
     def client(self, client: int) -> Private[Examples]:
-        return Private(self.source.train.take(torch.from_numpy(self.partition.of(client))))
+        if self.newcomers is not None and client >= self.partition.clients:
+            rows = self.newcomers.of(client - self.partition.clients)
+        else:
+            rows = self.partition.of(client)
+        return Private(self.source.train.take(torch.from_numpy(rows)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +77,13 @@ def make_method(experiment: Experiment) -> Method:
 
 
 def client_count(experiment: Experiment, method: Method, groups: Mapping[str, int]) -> int:
-    """How many clients there are: as many as asked for, as the client column has values, or one place for all."""
+    """How many clients train: as many as asked for, as the client column has values, or one place for all."""
     if method.pooled:
         return 1
     column = source_settings(experiment).client_column or ""
     if experiment.data.partition == {"name": "column"} and column in groups:
-        return groups[column]
-    return experiment.data.clients
+        return groups[column] - experiment.data.late_clients
+    return experiment.data.clients - experiment.data.late_clients
 
 
 def federate(experiment: Experiment, method: Method) -> Federated:
@@ -88,8 +96,10 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     )
     rng = np.random.default_rng([experiment.seed, 1])
     column = source.columns.get(source_settings(experiment).client_column or "")
-    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients, rng=rng)
-    return Federated(source=source, partition=partition)
+    late = 0 if method.pooled else experiment.data.late_clients
+    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients + late, rng=rng)
+    roster, newcomers = partition.split_at(clients)
+    return Federated(source=source, partition=roster, newcomers=newcomers if late else None)
 
 
 def make_net(experiment: Experiment, *, shape: tuple[int, ...], classes: int, vocabulary: int) -> Net:
@@ -117,6 +127,21 @@ def trainable_names(experiment: Experiment, net: Net) -> list[str]:
     return names
 
 
+def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequence[str]) -> FlatSpace:
+    """What the federation trains together: all that is trained, less the head where it stays with its client."""
+    if not isinstance(method, Personalised):
+        return FlatSpace(net, names)
+    head = set(net.parts()["head"]) if method.head_stays_home else set()
+    space = FlatSpace(net, [name for name in names if name not in head])
+    method.check(net, space)
+    if method.keeps_state and experiment.privacy.sampler == "fixed-size":
+        raise SordinoError(
+            "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
+            "then; set [privacy] sampler = 'poisson' or 'everyone'."
+        )
+    return space
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -126,6 +151,7 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     source = federated.source
     net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
     names = trainable_names(experiment, net)
+    space = shared_space(experiment, method, net, names)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         net,
@@ -142,14 +168,15 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     whole = net
     if frozen_body(net, names):
         net, source = with_cached_features(net, source, device)
-        federated = Federated(source=source, partition=federated.partition)
+        federated = dataclasses.replace(federated, source=source)
+        space = FlatSpace(net, space.names)
     return Setup(
         experiment=experiment,
         method=method,
         federated=federated,
         whole=whole,
         net=net,
-        space=FlatSpace(net, names),
+        space=space,
         tariff=tariff,
         device=device,
     )

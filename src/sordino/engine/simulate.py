@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from sordino.engine.allocator import tune_allocator
+from sordino.engine.client_tests import ClientTests
 from sordino.engine.evaluate import accuracy
 from sordino.engine.federation import SimulatedFederation, Traffic
+from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
 from sordino.engine.setup import Setup, prepare
@@ -20,6 +22,7 @@ from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
 from sordino.methods.method import State
+from sordino.methods.personal import Personalised
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -78,6 +81,8 @@ class _Simulation:
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self.schedule = facts["schedule"]
+        self.personal = _open_personal_store(setup, record, self.next_round)
+        self.clients = ClientTests.of(setup, workers) if _is_simulation(experiment) else None
         sampler = setup.tariff.sampler
         self.federation = SimulatedFederation(
             sizes=setup.federated.sizes,
@@ -89,6 +94,7 @@ class _Simulation:
             workers=workers,
             schedule=self.schedule,
             keep_diagnostics=record.save_diagnostics if _is_simulation(experiment) else lambda number, tensors: None,
+            personal=self.personal,
             traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
         )
 
@@ -110,17 +116,22 @@ class _Simulation:
         """Accuracy on the public test split, which is free, and ε so far."""
         self.setup.space.write(self.setup.net, self.state["model"])
         view = self.setup.experiment.privacy.view
-        metrics = {
+        metrics: dict[str, Any] = {
             "round": number,
             "accuracy": accuracy(self.setup.net, self.setup.federated.source.test, self.setup.device),
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
+            **self._public_figures(),
         }
+        if self.clients is not None:
+            metrics["non_private_clients"] = self.clients.figures(number, self.state, self.personal)
         self.record.append_metrics(metrics)
         return metrics
 
     def _save(self, rounds_done: int) -> None:
         traffic = self.federation.traffic
+        if self.personal is not None:
+            self.personal.save(self.record.personal_file(rounds_done))
         self.record.save_checkpoint(
             Checkpoint(
                 rounds_done=rounds_done,
@@ -131,11 +142,18 @@ class _Simulation:
                 state=self.state,
             )
         )
+        self.record.forget_personal_files(except_for=rounds_done)
+
+    def _public_figures(self) -> dict[str, float]:
+        method = self.setup.method
+        return method.public_figures(self.state) if isinstance(method, Personalised) else {}
 
     def _diagnostics(self) -> dict[str, Any]:
+        last = self.record.read_metrics()[-1:]
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
             "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+            **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
     def _finish(self) -> dict[str, Any]:
@@ -152,6 +170,16 @@ class _Simulation:
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary
+
+
+def _open_personal_store(setup: Setup, record: RunRecord, rounds_done: int) -> PersonalStore | None:
+    if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
+        return None
+    first = setup.method.first_personal(setup.net).to(setup.device)
+    store = PersonalStore(clients=setup.federated.partition.clients, first=first)
+    if rounds_done:
+        store.load(record.personal_file(rounds_done))
+    return store
 
 
 def _is_simulation(experiment: Experiment) -> bool:
