@@ -32,7 +32,8 @@ def method_table(name):
     """Settings under which any method runs on a small federation, with noise that it accepts."""
     method = METHODS[name]()
     noise = "local" if method.protected and method.unit == "client" and method.uses == "each" else "central"
-    return {"method": {"name": name}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
+    shallow = {"layers": 1} if name == "dp-pfeddsu" else {}
+    return {"method": {"name": name, **shallow}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
 
 
 @pytest.mark.parametrize("name", names(METHODS))
@@ -78,6 +79,7 @@ class Replaying:
     sizes: list
     space: FlatSpace
     releases: list
+    clip_norm: float = 0.5
 
     def _next(self, *args):
         return self.releases.pop(0)

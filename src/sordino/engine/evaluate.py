@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from sordino.data.examples import Examples
 from sordino.models import Net
@@ -12,11 +13,17 @@ CHUNK = 1024
 
 def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
     """The share of examples whose most likely class is the right one."""
+    return int(correct(net, examples, device).sum()) / len(examples)
+
+
+def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    """For each example, whether its most likely class is the right one."""
     net.eval()
-    right = 0
     with torch.inference_mode():
-        for rows in torch.arange(len(examples)).split(CHUNK):
-            part = examples.take(rows)
-            right += int((net(part.features(device)).argmax(1).cpu() == part.labels).sum())
+        chunks = [
+            net(part.features(device)).argmax(1).cpu() == part.labels
+            for rows in torch.arange(len(examples)).split(CHUNK)
+            for part in (examples.take(rows),)
+        ]
     net.train()
-    return right / len(examples)
+    return torch.cat(chunks)

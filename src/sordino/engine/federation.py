@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Released
+from sordino.core import Private, Released, SordinoError
 from sordino.data.examples import Examples
+from sordino.engine.personal_store import PersonalStore
 from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
 from sordino.engine.tariff import Tariff
-from sordino.methods.method import Broadcast, ClientJob, NoisySteps, Upload
+from sordino.methods.method import Broadcast, ClientContext, ClientJob, NoisySteps, PersonalJob, Turn, Upload
 from sordino.models import FlatSpace
 from sordino.privacy.clipping import bound_each, bound_sum
 from sordino.privacy.door import Door, Permit
@@ -42,22 +44,43 @@ class SimulatedFederation:
     door: Door
     workers: Workers
     schedule: ScheduleName
+    personal: PersonalStore | None = None
     traffic: Traffic = field(default_factory=Traffic)
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
 
-    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> Released[Tensor]:
+    @property
+    def clip_norm(self) -> float:
+        return self.tariff.clip.bound
+
+    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob) -> Released[Tensor]:
         cohort = self._cohort(round_number)
         updates = self._work(cohort, round_number, broadcast, job)
+        like = broadcast.upload_like
         if self.tariff.placement == "central":
             permit = self.door.open(self._line(round_number, cohort, owner="server", releases=1))
-            return permit.release(bound_sum(updates, self.tariff.clip, like=broadcast.common.value))
-        total = broadcast.common.map(torch.zeros_like)
+            return permit.release(bound_sum(updates, self.tariff.clip, like=like))
+        total = Released.public(torch.zeros_like(like))
         for clients, price in self.tariff.by_price(cohort) or [([], self.tariff.price(0))]:
             permit = self._permit_for_uploads(round_number, clients, price)
             for value in bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip):
                 total = total.plus(permit.release(value))
             if not self.tariff.per_client:
-                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), broadcast.common.value))
+                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), like))
+        return total
+
+    def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
+        if self.tariff.placement == "central":
+            raise SordinoError(
+                "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
+            )
+        cohort = self._cohort(round_number)
+        turns = dict(zip(cohort, self._turns(cohort, round_number, broadcast, job), strict=True))
+        total = Released.public(torch.zeros_like(broadcast.upload_like))
+        for clients, price in self.tariff.by_price(cohort):
+            permit = self._permit_for_uploads(round_number, clients, price)
+            for client in clients:
+                (bounded,) = bound_each([turns[client].map(_update)], self.tariff.clip)
+                total = total.plus(permit.release_on_support(bounded, turns[client].map(_support)))
         return total
 
     def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
@@ -117,10 +140,12 @@ class SimulatedFederation:
             return drawn
         return [client for client in drawn if self.door.ledger.affords(client, self.tariff.price(client).charges)]
 
-    def _tasks(self, cohort: list[int], round_number: int, broadcast: Broadcast) -> list[Task]:
-        numbers = len(cohort) * self.space.size
-        self.traffic.down += numbers * BYTES_PER_NUMBER
-        self.traffic.up += numbers * BYTES_PER_NUMBER
+    def _tasks(
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, upload_numbers: float | None = None
+    ) -> list[Task]:
+        sent = self.space.size if upload_numbers is None else upload_numbers
+        self.traffic.down += len(cohort) * self.space.size * BYTES_PER_NUMBER
+        self.traffic.up += len(cohort) * math.ceil(sent * BYTES_PER_NUMBER)
         return [
             Task(
                 client=client,
@@ -133,10 +158,30 @@ class SimulatedFederation:
         ]
 
     def _work(
-        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: ClientJob
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob
     ) -> list[Private[Tensor]]:
+        if isinstance(job, PersonalJob):
+            return [turn.map(_update) for turn in self._turns(cohort, round_number, broadcast, job)]
         tasks = self._tasks(cohort, round_number, broadcast)
         return run_jobs(self.schedule, self.workers, tasks, job) if cohort else []
+
+    def _turns(
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: PersonalJob
+    ) -> list[Private[Turn]]:
+        """Every client's turn with what it keeps, which is back in its place when this returns."""
+        personal = self.personal
+        assert personal is not None
+
+        def work(task: Task, context: ClientContext) -> Private[Turn]:
+            return task.data.pair(personal.of(task.client)).map(
+                lambda known: job.turn(task.start, known[1], known[0], context)
+            )
+
+        tasks = self._tasks(cohort, round_number, broadcast, job.upload_numbers(self.space))
+        turns = self.workers.each(tasks, work) if tasks else []
+        for client, turn in zip(cohort, turns, strict=True):
+            personal.keep(client, turn.map(_personal))
+        return turns
 
     def _line(
         self,
@@ -165,3 +210,16 @@ class SimulatedFederation:
             participants=tuple(clients),
             charges=price.charges,
         )
+
+
+def _update(turn: Turn) -> Tensor:
+    return turn.update
+
+
+def _personal(turn: Turn) -> Tensor:
+    return turn.personal
+
+
+def _support(turn: Turn) -> Tensor:
+    assert turn.support is not None
+    return turn.support

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,13 @@ from sordino.engine.setup import (
     make_method,
     make_model,
     make_phases,
+    shared_space,
     source_settings,
 )
 from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
 from sordino.tuning import Task, lengths
@@ -100,7 +103,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
     net = model.net
     phases = make_phases(experiment, net)
-    spaces = [FlatSpace(net, phase.trainable) for phase in phases]
+    spaces = [shared_space(experiment, method, net, phase.trainable) for phase in phases]
     space = spaces[-1]
     rows = facts.n_train / clients
     seconds = sum(
@@ -116,9 +119,14 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
         seconds=seconds,
-        bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
+        bytes_per_client_and_round=_traffic(method, space),
         method_facts={**method.plan_facts(experiment.rounds), **model.bridge.plan_facts(net)},
     )
+
+
+def _traffic(method: Method, space: FlatSpace) -> int:
+    up = method.upload_numbers(space) if isinstance(method, Personalised) else space.size
+    return math.ceil((space.size + up) * BYTES_PER_NUMBER)
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from sordino.engine.features import frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
@@ -34,13 +35,19 @@ class Federated:
 
     source: Source
     partition: Partition
+    newcomers: Partition | None = None
+    """Clients that join when training is over, numbered on from the others."""
 
     @property
     def sizes(self) -> list[int]:
         return [int(size) for size in self.partition.sizes]
 
     def client(self, client: int) -> Private[Examples]:
-        return Private(self.source.train.take(torch.from_numpy(self.partition.of(client))))
+        if self.newcomers is not None and client >= self.partition.clients:
+            rows = self.newcomers.of(client - self.partition.clients)
+        else:
+            rows = self.partition.of(client)
+        return Private(self.source.train.take(torch.from_numpy(rows)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +97,13 @@ def make_method(experiment: Experiment) -> Method:
 
 
 def client_count(experiment: Experiment, method: Method, groups: Mapping[str, int]) -> int:
-    """How many clients there are: as many as asked for, as the client column has values, or one place for all."""
+    """How many clients train: as many as asked for, as the client column has values, or one place for all."""
     if method.pooled:
         return 1
     column = source_settings(experiment).client_column or ""
     if experiment.data.partition == {"name": "column"} and column in groups:
-        return groups[column]
-    return experiment.data.clients
+        return groups[column] - experiment.data.late_clients
+    return experiment.data.clients - experiment.data.late_clients
 
 
 def federate(experiment: Experiment, method: Method) -> Federated:
@@ -109,8 +116,10 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     )
     rng = np.random.default_rng([experiment.seed, 1])
     column = source.columns.get(source_settings(experiment).client_column or "")
-    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients, rng=rng)
-    return Federated(source=source, partition=partition)
+    late = 0 if method.pooled else experiment.data.late_clients
+    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients + late, rng=rng)
+    roster, newcomers = partition.split_at(clients)
+    return Federated(source=source, partition=roster, newcomers=newcomers if late else None)
 
 
 def make_net(
@@ -183,6 +192,21 @@ def start_context(
     )
 
 
+def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequence[str]) -> FlatSpace:
+    """What the federation trains together: all that is trained, less the head where it stays with its client."""
+    if not isinstance(method, Personalised):
+        return FlatSpace(net, names)
+    head = set(net.parts()["head"]) if method.head_stays_home else set()
+    space = FlatSpace(net, [name for name in names if name not in head])
+    method.check(net, space)
+    if method.keeps_state and experiment.privacy.sampler == "fixed-size":
+        raise SordinoError(
+            "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
+            "then; set [privacy] sampler = 'poisson' or 'everyone'."
+        )
+    return space
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -194,6 +218,8 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     model = make_model(experiment, task, vocabulary=source.vocabulary)
     net = model.net
     phases = make_phases(experiment, net)
+    for phase in phases:
+        shared_space(experiment, method, net, phase.trainable)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         model.built,
@@ -218,7 +244,9 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
 def in_phase(setup: Setup, phase: Phase) -> Setup:
     """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
     net, federated = setup.whole, setup.loaded
+    space = shared_space(setup.experiment, setup.method, net, phase.trainable)
     if frozen_body(net, phase.trainable):
         net, source = with_cached_features(net, federated.source, setup.device)
-        federated = Federated(source=source, partition=federated.partition)
-    return dataclasses.replace(setup, net=net, federated=federated, space=FlatSpace(net, phase.trainable))
+        federated = dataclasses.replace(federated, source=source)
+        space = FlatSpace(net, space.names)
+    return dataclasses.replace(setup, net=net, federated=federated, space=space)

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 
 from sordino.engine.allocator import tune_allocator
+from sordino.engine.client_tests import client_figures
 from sordino.engine.evaluate import accuracy
 from sordino.engine.federation import SimulatedFederation, Traffic
+from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
 from sordino.engine.setup import Setup, in_phase, prepare
@@ -21,6 +23,7 @@ from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
 from sordino.methods.method import State
+from sordino.methods.personal import Personalised
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -82,6 +85,9 @@ class _Simulation:
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
         if self.next_round and setup.phase(self.next_round - 1) != setup.phases[0]:
             self._move_to(setup.phase(self.next_round - 1))
+        self.personal = _personal_store(self.setup)
+        if self.personal is not None and self.next_round:
+            self.personal.load(record.personal_file(self.next_round))
         self.federation = self._federation()
 
     def _hire(self) -> Workers:
@@ -110,6 +116,7 @@ class _Simulation:
             keep_diagnostics=self.record.save_diagnostics
             if _is_simulation(setup.experiment)
             else lambda number, tensors: None,
+            personal=self.personal,
             traffic=self._traffic,
         )
 
@@ -134,6 +141,7 @@ class _Simulation:
         self.setup.space.write(self.setup.net, self.state["model"])
         self._move_to(phase)
         self.state = {"model": self.setup.space.read(self.setup.net)}
+        self.personal = _personal_store(self.setup)
         self.federation = self._federation()
 
     def _move_to(self, phase: Phase) -> None:
@@ -145,17 +153,22 @@ class _Simulation:
         """Accuracy on the public test split, which is free, and ε so far."""
         self.setup.space.write(self.setup.net, self.state["model"])
         view = self.setup.experiment.privacy.view
-        metrics = {
+        metrics: dict[str, Any] = {
             "round": number,
             "accuracy": accuracy(self.setup.net, self.setup.federated.source.test, self.setup.device),
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
+            **self._public_figures(),
         }
+        if _is_simulation(self.setup.experiment):
+            metrics.update(client_figures(self.setup, self.workers, number, self.state, self.personal))
         self.record.append_metrics(metrics)
         return metrics
 
     def _save(self, rounds_done: int) -> None:
         traffic = self.federation.traffic
+        if self.personal is not None:
+            self.personal.save(self.record.personal_file(rounds_done))
         self.record.save_checkpoint(
             Checkpoint(
                 rounds_done=rounds_done,
@@ -166,11 +179,18 @@ class _Simulation:
                 state=self.state,
             )
         )
+        self.record.forget_personal_files(except_for=rounds_done)
+
+    def _public_figures(self) -> dict[str, float]:
+        method = self.setup.method
+        return method.public_figures(self.state) if isinstance(method, Personalised) else {}
 
     def _diagnostics(self) -> dict[str, Any]:
+        last = self.record.read_metrics()[-1:]
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
             "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+            **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
     def _finish(self) -> dict[str, Any]:
@@ -187,6 +207,13 @@ class _Simulation:
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary
+
+
+def _personal_store(setup: Setup) -> PersonalStore | None:
+    if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
+        return None
+    first = setup.method.first_personal(setup.net).to(setup.device)
+    return PersonalStore(clients=setup.federated.partition.clients, first=first)
 
 
 def _is_simulation(experiment: Experiment) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
 from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method, NoisySteps
+from sordino.methods.personal import OUTSIDE, Personalised
 from sordino.privacy.accounting import Spent, spent
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.clipping import Clip
@@ -25,6 +26,7 @@ from sordino.privacy.pricing import (
     Uses,
     neighbours_in,
     price_local_steps,
+    price_uncovered,
     price_unprotected,
     price_upload,
     unbounded,
@@ -56,6 +58,10 @@ class Tariff:
     noise_multiplier: float
     per_client: Mapping[int, float] = field(default_factory=dict)
     retires: bool = False
+    uncovered: str = ""
+    """Why no ε holds whatever noise is drawn; nothing where one does."""
+    personal: bool = False
+    """Whether clients end up with models of their own, which no ε covers."""
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -139,7 +145,7 @@ class Tariff:
                 server_holds_data=self.pooled,
                 clip_groups=len(self.clip.groups),
             )
-        return price_upload(
+        price = price_upload(
             placement=self.placement,
             uses="each" if self.per_client else self.uses,
             mechanism=self.mechanism,
@@ -147,6 +153,7 @@ class Tariff:
             sampler=self.sampler,
             colluders=self.colluders,
         )
+        return price_uncovered(price, self.uncovered) if self.uncovered else price
 
 
 def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: Sequence[int] | None) -> Tariff:
@@ -167,6 +174,8 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         clip=_clip(experiment, method, mechanism.norm),
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
+        uncovered=method.uncovered if isinstance(method, Personalised) else "",
+        personal=isinstance(method, Personalised),
     )
     return _with_noise(tariff, privacy, clients) if method.protected else tariff
 
@@ -205,6 +214,10 @@ def warnings_of(tariff: Tariff, privacy: PrivacySection, *, rows: int) -> list[s
             f"δ = {privacy.delta:g} is not below 1/{units}, one over the number of {tariff.unit}s: a mechanism that publishes "
             "one of them whole could meet it. Lower [privacy] delta."
         )
+    if tariff.uncovered:
+        warnings.append(f"No ε holds, whatever the noise: {tariff.uncovered}.")
+    if tariff.personal:
+        warnings.append(OUTSIDE)
     if privacy.noise_source == "seeded" and tariff.protected:
         warnings.append(
             "The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model."

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sordino.core import Bounded, Released, SordinoError, mint, unwrap
+from sordino.core import Bounded, Private, Released, SordinoError, mint, unwrap
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.mechanisms import MECHANISMS, Mechanism
+from sordino.privacy.pricing import unbounded
 from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
@@ -33,6 +34,21 @@ class Permit:
         self._drawn = 0
 
     def release(self, value: Bounded) -> Released[Tensor]:
+        total = self._spend(value)
+        return mint(total + self._noise(total, 1.0, "release"))
+
+    def release_on_support(self, value: Bounded, support: Private[Tensor]) -> Released[Tensor]:
+        """Noise on the support alone. The support itself then shows, so every view must have been charged infinity."""
+        if not all(unbounded(charge.event) for charge in self._line.charges):
+            raise SordinoError(
+                "Noise on a private support leaves the support uncovered, but the ledger charged a finite ε; "
+                "choose a public mask, or noise on every coordinate."
+            )
+        total = self._spend(value)
+        return mint(total + self._noise(total, 1.0, "release") * unwrap(support))
+
+    def _spend(self, value: Bounded) -> Tensor:
+        """Open a value that is bounded as the line says, and count one of the line's releases."""
         line = self._line
         if value.norm != line.norm or value.bound > line.clip_bound:
             raise SordinoError(
@@ -46,7 +62,7 @@ class Permit:
         self._drawn += 1
         self._door.zeroed += value.zeroed
         total: Tensor = unwrap(value)
-        return mint(total + self._noise(total, 1.0, "release"))
+        return total
 
     def fill_seats(self, missing: int, like: Tensor) -> Released[Tensor]:
         """Noise in place of the shares of seats that stayed empty, so that the total is always the same."""

@@ -183,6 +183,15 @@ def price_unprotected() -> Price:
     )
 
 
+def price_uncovered(price: Price, because: str) -> Price:
+    """The price of uploads that show something no noise covers: infinite for everybody, whatever noise is drawn besides."""
+    from sordino.privacy.event_kinds import NonPrivateDpEvent
+
+    event = NonPrivateDpEvent()
+    charges = (Charge(view=one.view, whom=one.whom, event=event, because=because) for one in price.charges)
+    return Price(noise_multiplier=price.noise_multiplier, charges=tuple(charges))
+
+
 def unbounded(event: DpEvent) -> bool:
     from sordino.privacy.event_kinds import NonPrivateDpEvent
 
