@@ -17,7 +17,7 @@ from sordino.engine.tariff import make_tariff
 from sordino.experiment import Experiment
 from sordino.methods.method import Method
 from sordino.methods.personal import Personalised
-from sordino.models import Net, build
+from sordino.models import FlatSpace, Net, build
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.noise import NoiseSource, SeededNoise
@@ -68,7 +68,7 @@ def watched_federation(
     source: NoiseSource | None = None,
     net: Net | None = None,
 ) -> Iterator[SimulatedFederation]:
-    """One client for each of `rows`, priced by the experiment; clients share `net`, or a logistic model without bias.
+    """One client for each of `rows`, priced by the experiment; clients share `net`, or else a logistic model without bias.
 
     Noise comes from `source`, or else from the experiment's seed. No budget holds: the ledger counts, and refuses nothing.
     """
@@ -76,7 +76,7 @@ def watched_federation(
     tariff = make_tariff(experiment, method, clients=len(rows), sizes=sizes)
     ledger = Ledger(clients=len(rows), delta=privacy.delta, neighbours=privacy.neighbours)
     net = (net or build("logistic", shape=(features,), classes=2, seed=experiment.seed, bias=False)).to(device)
-    space = shared_space(experiment, method, net, [name for name, _ in net.named_parameters()])
+    space = shared_space(experiment, method, net, FlatSpace(net).names)
     first = method.first_personal(net) if isinstance(method, Personalised) else None
     workers = Workers(net, space, seed=experiment.seed, device=device, workers=1)
     noise = source or SeededNoise(stream_id("audit noise", experiment.seed))

@@ -26,6 +26,14 @@ from sordino.methods.personal import Personalised, head_space
 USUAL_ROWS = 200
 
 
+def client_figures(
+    setup: Setup, workers: Workers, number: int, state: State, personal: PersonalStore | None
+) -> dict[str, Any]:
+    """A labelled entry for a round's metrics, or none where nobody asked for it."""
+    tests = ClientTests.of(setup, workers)
+    return {} if tests is None else {"non_private_clients": tests.figures(number, state, personal)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientTests:
     """Test rows for every client, and for those that join when training is over."""

@@ -218,6 +218,8 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     model = make_model(experiment, task, vocabulary=source.vocabulary)
     net = model.net
     phases = make_phases(experiment, net)
+    for phase in phases:
+        shared_space(experiment, method, net, phase.trainable)
     tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
     start.prepare(
         model.built,
@@ -232,7 +234,7 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
         federated=federated,
         whole=net,
         net=net,
-        space=shared_space(experiment, method, net, phases[0].trainable),
+        space=FlatSpace(net),
         tariff=tariff,
         device=device,
     )
@@ -242,8 +244,9 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
 def in_phase(setup: Setup, phase: Phase) -> Setup:
     """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
     net, federated = setup.whole, setup.loaded
+    space = shared_space(setup.experiment, setup.method, net, phase.trainable)
     if frozen_body(net, phase.trainable):
         net, source = with_cached_features(net, federated.source, setup.device)
         federated = dataclasses.replace(federated, source=source)
-    space = shared_space(setup.experiment, setup.method, net, phase.trainable)
+        space = FlatSpace(net, space.names)
     return dataclasses.replace(setup, net=net, federated=federated, space=space)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from sordino.engine.allocator import tune_allocator
-from sordino.engine.client_tests import ClientTests
+from sordino.engine.client_tests import client_figures
 from sordino.engine.evaluate import accuracy
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.personal_store import PersonalStore
@@ -85,12 +85,10 @@ class _Simulation:
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
         if self.next_round and setup.phase(self.next_round - 1) != setup.phases[0]:
             self._move_to(setup.phase(self.next_round - 1))
-        self.personal = _open_personal_store(setup, record, self.next_round)
-        self.clients = self._client_tests()
+        self.personal = _personal_store(self.setup)
+        if self.personal is not None and self.next_round:
+            self.personal.load(record.personal_file(self.next_round))
         self.federation = self._federation()
-
-    def _client_tests(self) -> ClientTests | None:
-        return ClientTests.of(self.setup, self.workers) if _is_simulation(self.setup.experiment) else None
 
     def _hire(self) -> Workers:
         engine = self.setup.experiment.engine
@@ -143,7 +141,7 @@ class _Simulation:
         self.setup.space.write(self.setup.net, self.state["model"])
         self._move_to(phase)
         self.state = {"model": self.setup.space.read(self.setup.net)}
-        self.clients = self._client_tests()
+        self.personal = _personal_store(self.setup)
         self.federation = self._federation()
 
     def _move_to(self, phase: Phase) -> None:
@@ -162,8 +160,8 @@ class _Simulation:
             "epsilon": self.ledger.worst(view).epsilon,
             **self._public_figures(),
         }
-        if self.clients is not None:
-            metrics["non_private_clients"] = self.clients.figures(number, self.state, self.personal)
+        if _is_simulation(self.setup.experiment):
+            metrics.update(client_figures(self.setup, self.workers, number, self.state, self.personal))
         self.record.append_metrics(metrics)
         return metrics
 
@@ -211,14 +209,11 @@ class _Simulation:
         return summary
 
 
-def _open_personal_store(setup: Setup, record: RunRecord, rounds_done: int) -> PersonalStore | None:
+def _personal_store(setup: Setup) -> PersonalStore | None:
     if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
         return None
     first = setup.method.first_personal(setup.net).to(setup.device)
-    store = PersonalStore(clients=setup.federated.partition.clients, first=first)
-    if rounds_done:
-        store.load(record.personal_file(rounds_done))
-    return store
+    return PersonalStore(clients=setup.federated.partition.clients, first=first)
 
 
 def _is_simulation(experiment: Experiment) -> bool:

@@ -117,4 +117,15 @@ def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "accuracies": accuracies,
         "epsilon": epsilons,
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),
+        **_own_mix(summaries),
     }
+
+
+def _own_mix(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Over seeds, the mean over clients of accuracy in their own mix of labels, where runs have it: outside every ε."""
+    found = [summary["non_private_diagnostics"].get("non_private_clients") for summary in summaries]
+    if not all(found):
+        return {}
+    means = [clients["mean"] for clients in found]
+    spread = statistics.stdev(means) if len(means) > 1 else math.nan
+    return {"non_private_own_mix": {"mean": statistics.mean(means), "spread": spread, "means": means}}

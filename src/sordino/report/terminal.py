@@ -61,26 +61,41 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     """One line per run, with ε in each view: of the worst client, at the run's δ."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
+    own = any(_own_mix(summary) for summary in summaries)
+    about_own = "own mix: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
     notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
         caption="\n".join(
-            [f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier", *notes]
+            [f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier"]
+            + ([about_own] if own else [])
+            + notes
         ),
     )
     table.add_column("run")
-    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
+    for column in ("accuracy", *(["own mix"] if own else []), *(f"ε {view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for summary in summaries:
         table.add_row(
             f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
             f"{summary['accuracy']:.2%}",
+            *([_own_mix(summary)] if own else []),
             *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
         )
     return table
+
+
+def _own_mix(summary: Mapping[str, Any]) -> str:
+    """Clients' figures of themselves, and below them those of clients that joined late."""
+    clients = summary["non_private_diagnostics"].get("non_private_clients")
+    if not clients:
+        return ""
+    late = [f"late {clients['newcomers']['mean']:.1%}"] if "newcomers" in clients else []
+    spread = f"{clients['mean']:.1%} ±{100 * clients['standard_deviation']:.1f}"
+    return "\n".join([spread, f"worst {clients['worst_tenth']:.1%}", *late])
 
 
 def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -90,16 +105,21 @@ def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         title=f"{len(rows)} configurations, {seeds} seeds each",
         caption=f"{len(rows)} configurations touched the private data; choosing among them is not covered by any one ε",
     )
-    for column in (*rows[0]["settings"], "accuracy", *(f"ε {view}" for view in VIEWS), "seconds"):
+    own = "non_private_own_mix" in rows[0]
+    for column in (
+        *rows[0]["settings"],
+        "accuracy",
+        *(["own mix, outside ε"] if own else []),
+        *(f"ε {view}" for view in VIEWS),
+        "seconds",
+    ):
         table.add_column(column, justify="right")
     for row in rows:
+        accuracies = [_mean_and_spread(row["accuracy"], row["spread"])]
+        if own:
+            accuracies.append(_mean_and_spread(**{key: row["non_private_own_mix"][key] for key in ("mean", "spread")}))
         epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
-        table.add_row(
-            *row["settings"].values(),
-            _mean_and_spread(row["accuracy"], float(row["spread"])),
-            *epsilons,
-            f"{row['seconds']:.1f}",
-        )
+        table.add_row(*row["settings"].values(), *accuracies, *epsilons, f"{row['seconds']:.1f}")
     return table
 
 
