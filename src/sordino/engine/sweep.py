@@ -115,6 +115,13 @@ def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "accuracy": statistics.mean(accuracies),
         "spread": statistics.stdev(accuracies) if len(accuracies) > 1 else math.nan,
         "accuracies": accuracies,
+        "auroc": _mean(summaries, "auroc"),
+        "accuracy_epsilon_area": _mean(summaries, "accuracy_epsilon_area"),
         "epsilon": epsilons,
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),
     }
+
+
+def _mean(summaries: Sequence[Mapping[str, Any]], field: str) -> float | None:
+    values = [summary[field] for summary in summaries if summary.get(field) is not None]
+    return statistics.mean(values) if values else None
