@@ -57,7 +57,7 @@ def macro_auroc(scores: Tensor, labels: Tensor) -> float | None:
 
 def accuracy_epsilon_area(metrics: Sequence[Mapping[str, Any]]) -> float | None:
     """The area under accuracy over ε, between the first evaluation and the last; None where ε is infinite."""
-    points = [(float(row["epsilon"]), row["accuracy"]) for row in metrics]
+    points = [(float(row["epsilon"]), float(row["accuracy"])) for row in metrics]
     if not points or not all(isfinite(epsilon) for epsilon, _ in points):
         return None
     return sum((right[0] - left[0]) * (left[1] + right[1]) / 2 for left, right in pairwise(points))
