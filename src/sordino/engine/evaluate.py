@@ -27,13 +27,28 @@ class Scores:
 
 
 def evaluate(net: Net, examples: Examples, device: torch.device) -> Scores:
+    logits = _logits(net, examples, device)
+    return Scores(
+        accuracy=_share_right(logits, examples.labels),
+        auroc=macro_auroc(logits.double().softmax(1), examples.labels),
+    )
+
+
+def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
+    """The share of examples whose most likely class is the right one."""
+    return _share_right(_logits(net, examples, device), examples.labels)
+
+
+def _logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
     net.eval()
     with torch.inference_mode():
         chunks = [net(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(CHUNK)]
     net.train()
-    logits, labels = torch.cat(chunks), examples.labels
-    right = int((logits.argmax(1) == labels).sum())
-    return Scores(accuracy=right / len(examples), auroc=macro_auroc(logits.double().softmax(1), labels))
+    return torch.cat(chunks)
+
+
+def _share_right(logits: Tensor, labels: Tensor) -> float:
+    return int((logits.argmax(1) == labels).sum()) / len(labels)
 
 
 def macro_auroc(scores: Tensor, labels: Tensor) -> float | None:
