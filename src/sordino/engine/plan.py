@@ -41,6 +41,8 @@ class Plan:
     experiment: Experiment
     tariff: Tariff
     epsilon: dict[View, Spent]
+    epsilon_per_client: dict[int, float]
+    """In the promised view, where clients pay unequally and there are few."""
     warnings: list[str]
     parameters: int
     trained_parameters: int
@@ -79,6 +81,7 @@ class Plan:
                 }
                 for view, price in self.epsilon.items()
             },
+            "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
             "memory_bytes": self.memory_bytes,
@@ -114,6 +117,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
+        epsilon_per_client=tariff.each(experiment.privacy),
         warnings=warnings_of(tariff, experiment.privacy, rows=facts.n_train),
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,

@@ -13,7 +13,7 @@ import torch
 
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.client_tests import client_figures
-from sordino.engine.evaluate import accuracy
+from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
@@ -150,12 +150,14 @@ class _Simulation:
         self.workers = self._hire()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
-        """Accuracy on the public test split, which is free, and ε so far."""
+        """Scores on the public test split, which are free, and ε so far."""
         self.setup.space.write(self.setup.net, self.state["model"])
         view = self.setup.experiment.privacy.view
+        scores = evaluate(self.setup.net, self.setup.federated.source.test, self.setup.device)
         metrics: dict[str, Any] = {
             "round": number,
-            "accuracy": accuracy(self.setup.net, self.setup.federated.source.test, self.setup.device),
+            "accuracy": scores.accuracy,
+            "auroc": scores.auroc,
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
             **self._public_figures(),
@@ -198,7 +200,7 @@ class _Simulation:
         setup.space.write(setup.net, self.state["model"])
         summary = summarise(
             setup,
-            accuracy=accuracy(setup.net, setup.federated.source.test, setup.device),
+            metrics=self.record.read_metrics(),
             epsilon=epsilon_by_view(self.ledger),
             seconds=self.seconds,
             traffic=self.federation.traffic,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.core import View
+from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.federation import Traffic
 from sordino.engine.setup import Setup
 from sordino.engine.tariff import warnings_of
@@ -35,20 +37,23 @@ def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:
 def summarise(
     setup: Setup,
     *,
-    accuracy: float,
+    metrics: Sequence[Mapping[str, Any]],
     epsilon: dict[View, dict[str, Any]],
     seconds: float,
     traffic: Traffic,
     schedule: str,
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
+    """The last round is always evaluated, so the scores are those of the final model."""
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
     simulated = privacy.noise_source == "seeded"
     return {
         "name": experiment.name,
         "method": experiment.method["name"],
-        "accuracy": accuracy,
+        "accuracy": metrics[-1]["accuracy"],
+        "auroc": metrics[-1]["auroc"],
+        "accuracy_epsilon_area": accuracy_epsilon_area(metrics),
         "unit": tariff.unit,
         "neighbours": privacy.neighbours,
         "view": privacy.view,

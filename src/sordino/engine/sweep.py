@@ -115,6 +115,8 @@ def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "accuracy": statistics.mean(accuracies),
         "spread": statistics.stdev(accuracies) if len(accuracies) > 1 else math.nan,
         "accuracies": accuracies,
+        "auroc": _mean(summaries, "auroc"),
+        "accuracy_epsilon_area": _mean(summaries, "accuracy_epsilon_area"),
         "epsilon": epsilons,
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),
         **_own_mix(summaries),
@@ -129,3 +131,8 @@ def _own_mix(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     means = [clients["mean"] for clients in found]
     spread = statistics.stdev(means) if len(means) > 1 else math.nan
     return {"non_private_own_mix": {"mean": statistics.mean(means), "spread": spread, "means": means}}
+
+
+def _mean(summaries: Sequence[Mapping[str, Any]], field: str) -> float | None:
+    values = [summary[field] for summary in summaries if summary.get(field) is not None]
+    return statistics.mean(values) if values else None

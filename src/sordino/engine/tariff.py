@@ -38,6 +38,9 @@ from sordino.tuning import TUNINGS, bridge_of
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
 
+LISTED_IN_PLAN = 20
+"""Up to this many clients, a plan lists the ε of each."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tariff:
@@ -121,6 +124,22 @@ class Tariff:
             )
             for view in VIEWS
         }
+
+    def each(self, privacy: PrivacySection) -> dict[int, float]:
+        """ε of each of a few clients in the promised view, if all are drawn as often as can be; empty where all pay alike."""
+        if not self.protected or self.sampler.clients > LISTED_IN_PLAN:
+            return {}
+        neighbours = neighbours_in(privacy.view, privacy.neighbours)
+        found: dict[tuple[int, int], float] = {}
+        epsilons: dict[int, float] = {}
+        for client in range(self.sampler.clients):
+            price, turns = self.price(client), self.sampler.turns(client % self.sampler.period)
+            key = (id(price), turns)
+            if key not in found:
+                bill = {price.in_view(privacy.view).event: turns}
+                found[key] = spent(bill, delta=privacy.delta, neighbours=neighbours, precise=True).epsilon
+            epsilons[client] = found[key]
+        return epsilons if len(found) > 1 else {}
 
     def _representatives(self) -> list[int]:
         turns = range(min(self.sampler.period, self.sampler.clients))
