@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
+from sordino.engine.choice import charges_before, plan_facts
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
@@ -21,6 +22,7 @@ from sordino.engine.setup import (
     make_method,
     make_model,
     make_phases,
+    make_tuning,
     source_settings,
 )
 from sordino.engine.tariff import Tariff, make_tariff, warnings_of
@@ -96,7 +98,9 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     facts = describe(source_settings(experiment), seed=experiment.seed)
     clients = client_count(experiment, method, facts.groups)
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
-    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
+    tuning = make_tuning(experiment)
+    before = charges_before(experiment, tuning, method, sizes)
+    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)
     model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
     net = model.net
     phases = make_phases(experiment, net)
@@ -117,7 +121,11 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         memory_bytes=_memory(facts, space, tariff),
         seconds=seconds,
         bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
-        method_facts={**method.plan_facts(experiment.rounds), **model.bridge.plan_facts(net)},
+        method_facts={
+            **method.plan_facts(experiment.rounds),
+            **model.bridge.plan_facts(net),
+            **plan_facts(experiment, tuning, method, tariff, net),
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
@@ -92,9 +93,7 @@ def run_sweep(sweep: Sweep, out: Path, *, folder: Path, watch: Watcher) -> list[
 
 def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], None]:
     def told(moment: Moment) -> None:
-        watch(
-            Moment(f"run {number}/{total}: {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon)
-        )
+        watch(dataclasses.replace(moment, stage=f"run {number}/{total}: {moment.stage}"))
 
     return told
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
@@ -56,6 +57,8 @@ class Tariff:
     noise_multiplier: float
     per_client: Mapping[int, float] = field(default_factory=dict)
     retires: bool = False
+    before: Mapping[DpEvent, int] = field(default_factory=dict)
+    """What every client pays before the first round."""
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -91,7 +94,7 @@ class Tariff:
         for client in self._representatives():
             charge = self.price(client).in_view(view)
             turns = self.sampler.turns(client % self.sampler.period)
-            bill: Counter[DpEvent] = Counter({charge.event: turns})
+            bill: Counter[DpEvent] = Counter({charge.event: turns}) + Counter(self.before)
             if (key := frozenset(bill.items())) not in seen:
                 seen.add(key)
                 bills[client] = bill
@@ -149,7 +152,14 @@ class Tariff:
         )
 
 
-def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: Sequence[int] | None) -> Tariff:
+def make_tariff(
+    experiment: Experiment,
+    method: Method,
+    *,
+    clients: int,
+    sizes: Sequence[int] | None,
+    before: Mapping[DpEvent, int] = MappingProxyType({}),
+) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given."""
     privacy = experiment.privacy
     mechanism = MECHANISMS[privacy.mechanism]()
@@ -167,6 +177,7 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         clip=_clip(experiment, method, mechanism.norm),
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
+        before=before,
     )
     return _with_noise(tariff, privacy, clients) if method.protected else tariff
 
@@ -263,5 +274,8 @@ def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client:
         )
     neighbours = neighbours_in(privacy.view, privacy.neighbours)
     return calibrate(
-        lambda noise: {charge(noise).event: turns}, epsilon=epsilon, delta=privacy.delta, neighbours=neighbours
+        lambda noise: Counter({charge(noise).event: turns}) + Counter(tariff.before),
+        epsilon=epsilon,
+        delta=privacy.delta,
+        neighbours=neighbours,
     )

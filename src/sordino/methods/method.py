@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -154,6 +154,13 @@ class Method(Protocol):
         ...
 
     def round(self, number: int, state: State, federation: Federation) -> State: ...
+
+
+@runtime_checkable
+class RoundsAware(Protocol):
+    """A method with settings that depend on how long the run is."""
+
+    def for_rounds(self, rounds: int) -> Method: ...
 
 
 METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")

@@ -39,6 +39,8 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
         state: dict[str, Any] = {}
 
         def watch(moment: Moment) -> None:
+            if moment.note:
+                progress.console.print(Text(moment.note))
             again = moment.done <= state.get("done", 0)
             if moment.stage != state.get("stage") or again:
                 state.update(
@@ -62,6 +64,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
     notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
+    notes += [f"Chosen: {escape(summary['choice']['sentence'])}" for summary in summaries if summary.get("choice")]
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
