@@ -17,10 +17,11 @@ from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
+from sordino.engine.choice import release_statistic
 from sordino.engine.setup import make_method
 from sordino.experiment import experiment
 from sordino.methods.method import Broadcast
-from sordino.models import Net
+from sordino.models import FlatSpace, Net, build
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
@@ -29,6 +30,7 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import Everyone
+from sordino.tuning.gradient_statistics import Measure, Subject, measure
 
 CLIP = 0.5
 CANARIES = 600
@@ -139,6 +141,34 @@ def two_gaussian_releases(confidence):
 
 def laplace_release(confidence):
     return epsilon_lower_bound_by_repeats(*at_the_door("laplace", [1], [1], 3), delta=0.0, confidence=confidence), 1.0
+
+
+def statistic_release(confidence):
+    """The squared mean of clipped gradients of fifty rows that all pull the same way, with and without one of them."""
+    rows, clip = 50, Clip(bound=CLIP, norm="l2")
+    net = build("logistic", shape=(2,), classes=2, seed=1, bias=False)
+    space = FlatSpace(net)
+    subject = Subject(
+        net=net, space=space, start=space.read(net), head=space.names, chunk=None, device=torch.device("cpu")
+    )
+    public = Measure(rows=rows, rate=1.0, clip=clip, largest_gradient=CLIP, probe_radius=1.0)
+    door = Door(Ledger(clients=1, delta=0.0, neighbours="zero-out"), SeededNoise(4))
+
+    def sample(count):
+        alike = Examples(
+            inputs=torch.full((count, 2), OVERSHOOT),
+            labels=torch.ones(count, dtype=torch.int64),
+            normalisation=IDENTITY,
+        )
+        value = Private(alike).map(lambda own: measure(own, ["G2²"], subject, public)["G2²"])
+        return [
+            release_statistic(
+                value, public.bound("G2²"), door=door, client=0, noise_multiplier=1.0, server_holds_data=False
+            )
+            for _ in range(REPEATS)
+        ]
+
+    return epsilon_lower_bound_by_repeats(sample(rows - 1), sample(rows), delta=0.0, confidence=confidence), 1.0
 
 
 class Silent:
@@ -260,6 +290,7 @@ AUDITS = {
     "one release, gaussian": gaussian_release,
     "two releases, gaussian": two_gaussian_releases,
     "one release, laplace": laplace_release,
+    "one statistic, laplace": statistic_release,
     "one run, central, public": clients_in_one_run("public"),
     "one run, central poisson, public": sampled_clients_in_one_run,
     "one run, distributed, public": clients_in_one_run("public", noise="distributed"),

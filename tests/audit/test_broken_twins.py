@@ -59,6 +59,11 @@ def noise_reused(patch):
     patch.setattr(door, "stream_id", lambda kind, number, *rest: stream_id(kind, *rest))
 
 
+def sensitivity_halved(patch):
+    """As if a squared length moved like a length: the factor two of |a² − b²| = |a − b|·(a + b) is forgotten."""
+    patch.setattr(clipping.StatisticBound, "sensitivity", property(lambda self: self.moves / 2))
+
+
 def seats_left_empty(patch):
     patch.setattr(Permit, "fill_seats", lambda self, missing, like: mint(torch.zeros_like(like)))
 
@@ -83,6 +88,7 @@ CAUGHT_BY = {
     noise_forgotten: [
         "one release, gaussian",
         "one release, laplace",
+        "one statistic, laplace",
         "one run, central, public",
         "one run, central poisson, public",
         "one run, distributed, public",
@@ -96,6 +102,7 @@ CAUGHT_BY = {
         "one release, gaussian",
         "two releases, gaussian",
         "one release, laplace",
+        "one statistic, laplace",
         "repeats, central, public",
         "repeats, distributed, public",
         "repeats, distributed, server",
@@ -120,6 +127,7 @@ CAUGHT_BY = {
         "one run, distributed, public",
         "one run, local, server",
     ],
+    sensitivity_halved: ["one statistic, laplace"],
     seats_left_empty: ["missing client"],
     drawn_twice_as_often: ["drawn cohorts", "drawn cohorts, distributed", "drawn batches"],
 }

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
+from sordino.engine.choice import charges_before, plan_facts
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
@@ -22,6 +23,7 @@ from sordino.engine.setup import (
     make_method,
     make_model,
     make_phases,
+    make_tuning,
     shared_space,
     source_settings,
 )
@@ -102,7 +104,9 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     facts = describe(source_settings(experiment), seed=experiment.seed)
     clients = client_count(experiment, method, facts.groups)
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
-    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
+    tuning = make_tuning(experiment)
+    before = charges_before(experiment, tuning, method, sizes)
+    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)
     model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
     net = model.net
     phases = make_phases(experiment, net)
@@ -124,7 +128,11 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         memory_bytes=_memory(facts, space, tariff),
         seconds=seconds,
         bytes_per_client_and_round=_traffic(method, space),
-        method_facts={**method.plan_facts(experiment.rounds), **model.bridge.plan_facts(net)},
+        method_facts={
+            **method.plan_facts(experiment.rounds),
+            **model.bridge.plan_facts(net),
+            **plan_facts(experiment, tuning, method, tariff, net),
+        },
     )
 
 

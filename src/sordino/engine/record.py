@@ -35,6 +35,8 @@ class Checkpoint:
     bytes_up: int
     bytes_down: int
     state: State
+    choice: dict[str, Any] | None = None
+    """What `tuning = "auto"` decided, once it has."""
 
 
 class RunRecord:

@@ -17,10 +17,12 @@ from sordino.data.examples import Examples
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.source import Source, SourceSettings, load
+from sordino.engine.choice import charges_before
 from sordino.engine.features import frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
+from sordino.methods.method import RoundsAware
 from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
@@ -93,7 +95,7 @@ def source_settings(experiment: Experiment) -> SourceSettings:
 
 def make_method(experiment: Experiment) -> Method:
     method: Method = member(METHODS, experiment.method, where="method")
-    return method
+    return method.for_rounds(experiment.rounds) if isinstance(method, RoundsAware) else method
 
 
 def client_count(experiment: Experiment, method: Method, groups: Mapping[str, int]) -> int:
@@ -220,7 +222,13 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     phases = make_phases(experiment, net)
     for phase in phases:
         shared_space(experiment, method, net, phase.trainable)
-    tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
+    tariff = make_tariff(
+        experiment,
+        method,
+        clients=federated.partition.clients,
+        sizes=federated.sizes,
+        before=charges_before(experiment, make_tuning(experiment), method, federated.sizes),
+    )
     start.prepare(
         model.built,
         start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,13 +13,14 @@ from typing import Any
 import torch
 
 from sordino.engine.allocator import tune_allocator
+from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
 from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
-from sordino.engine.setup import Setup, in_phase, prepare
+from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
@@ -29,6 +31,8 @@ from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.streams import stream_id
 from sordino.tuning import Phase
+from sordino.tuning.auto import Auto
+from sordino.tuning.unified import head_then_all
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Moment:
     total: int
     accuracy: float | None = None
     epsilon: float | None = None
+    note: str = ""
+    """A sentence to keep on the screen."""
 
 
 Watcher = Callable[[Moment], None]
@@ -76,19 +82,36 @@ class _Simulation:
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
-        self.state: State = checkpoint.state if checkpoint else {"model": first}
-        self.state = {key: value.to(setup.device) for key, value in self.state.items()}
+        kept: State = checkpoint.state if checkpoint else {"model": first}
+        self.state = {key: value.to(setup.device) for key, value in kept.items()}
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self.schedule = facts["schedule"]
         self._door = Door(self.ledger, _noise_source(setup.experiment))
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
-        if self.next_round and setup.phase(self.next_round - 1) != setup.phases[0]:
-            self._move_to(setup.phase(self.next_round - 1))
+        self.choice = checkpoint.choice if checkpoint else None
+        self._enter(fresh=checkpoint is None)
         self.personal = _personal_store(self.setup)
         if self.personal is not None and self.next_round:
             self.personal.load(record.personal_file(self.next_round))
         self.federation = self._federation()
+        if checkpoint is None and self.choice is not None:
+            self._save(0)
+
+    def _enter(self, *, fresh: bool) -> None:
+        """Settle the phases where the tuning leaves that to the data, and take up the one the run stands in."""
+        tuning, before = make_tuning(self.setup.experiment), self.setup.phases[0]
+        if isinstance(tuning, Auto):
+            self.choice = self.choice or choose_tuning(self.setup, tuning, self._door, self.workers)
+            self.watch(Moment("choosing", 1, 1, note=self.choice["sentence"]))
+            rounds = self.setup.experiment.rounds
+            phases = head_then_all(self.setup.whole, first=self.choice["head_rounds"], rounds=rounds)
+            self.setup = dataclasses.replace(self.setup, phases=phases)
+        now = self.setup.phase(max(0, self.next_round - 1))
+        if now != before:
+            self._move_to(now)
+        if fresh:
+            self.state = {"model": self.setup.space.read(self.setup.net)}
 
     def _hire(self) -> Workers:
         engine = self.setup.experiment.engine
@@ -168,7 +191,7 @@ class _Simulation:
         return metrics
 
     def _save(self, rounds_done: int) -> None:
-        traffic = self.federation.traffic
+        traffic = self._traffic
         if self.personal is not None:
             self.personal.save(self.record.personal_file(rounds_done))
         self.record.save_checkpoint(
@@ -179,6 +202,7 @@ class _Simulation:
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
                 state=self.state,
+                choice=self.choice,
             )
         )
         self.record.forget_personal_files(except_for=rounds_done)
@@ -191,7 +215,7 @@ class _Simulation:
         last = self.record.read_metrics()[-1:]
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
-            "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+            "non_finite_contributions_since_start_or_resume": self._door.zeroed,
             **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
@@ -203,7 +227,8 @@ class _Simulation:
             metrics=self.record.read_metrics(),
             epsilon=epsilon_by_view(self.ledger),
             seconds=self.seconds,
-            traffic=self.federation.traffic,
+            traffic=self._traffic,
+            choice=self.choice or {},
             schedule=self.schedule,
             diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
         )

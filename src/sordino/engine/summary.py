@@ -41,6 +41,7 @@ def summarise(
     epsilon: dict[View, dict[str, Any]],
     seconds: float,
     traffic: Traffic,
+    choice: dict[str, Any],
     schedule: str,
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def summarise(
             {"first_round": phase.first_round, "trained_parameters": FlatSpace(setup.whole, phase.trainable).size}
             for phase in setup.phases
         ],
+        "choice": choice,
         "seconds": seconds,
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,

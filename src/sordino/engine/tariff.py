@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
@@ -65,6 +66,8 @@ class Tariff:
     """Why no ε holds whatever noise is drawn; nothing where one does."""
     personal: bool = False
     """Whether clients end up with models of their own, which no ε covers."""
+    before: Mapping[DpEvent, int] = field(default_factory=dict)
+    """What every client pays before the first round."""
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -100,7 +103,7 @@ class Tariff:
         for client in self._representatives():
             charge = self.price(client).in_view(view)
             turns = self.sampler.turns(client % self.sampler.period)
-            bill: Counter[DpEvent] = Counter({charge.event: turns})
+            bill: Counter[DpEvent] = Counter({charge.event: turns}) + Counter(self.before)
             if (key := frozenset(bill.items())) not in seen:
                 seen.add(key)
                 bills[client] = bill
@@ -175,7 +178,14 @@ class Tariff:
         return price_uncovered(price, self.uncovered) if self.uncovered else price
 
 
-def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: Sequence[int] | None) -> Tariff:
+def make_tariff(
+    experiment: Experiment,
+    method: Method,
+    *,
+    clients: int,
+    sizes: Sequence[int] | None,
+    before: Mapping[DpEvent, int] = MappingProxyType({}),
+) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given."""
     privacy = experiment.privacy
     mechanism = MECHANISMS[privacy.mechanism]()
@@ -195,6 +205,7 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         noise_multiplier=privacy.noise_multiplier or 0.0,
         uncovered=method.uncovered if isinstance(method, Personalised) else "",
         personal=isinstance(method, Personalised),
+        before=before,
     )
     return _with_noise(tariff, privacy, clients) if method.protected else tariff
 
@@ -295,5 +306,8 @@ def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client:
         )
     neighbours = neighbours_in(privacy.view, privacy.neighbours)
     return calibrate(
-        lambda noise: {charge(noise).event: turns}, epsilon=epsilon, delta=privacy.delta, neighbours=neighbours
+        lambda noise: Counter({charge(noise).event: turns}) + Counter(tariff.before),
+        epsilon=epsilon,
+        delta=privacy.delta,
+        neighbours=neighbours,
     )

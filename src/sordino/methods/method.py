@@ -197,4 +197,11 @@ class Method(Protocol):
     def round(self, number: int, state: State, federation: Federation) -> State: ...
 
 
+@runtime_checkable
+class RoundsAware(Protocol):
+    """A method with settings that depend on how long the run is."""
+
+    def for_rounds(self, rounds: int) -> Method: ...
+
+
 METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")

@@ -85,3 +85,38 @@ class ClippedContributions(Protocol):
 def bound_clipped(contributions: Private[ClippedContributions], clip: Clip, *, units: int) -> Bounded:
     found: ClippedContributions = unwrap(contributions)
     return seal(found.total, bound=clip.sensitivity, norm=clip.norm, units=units, zeroed=found.nonfinite)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticBound:
+    """The public range of a number about one owner's rows, and how far it moves when one row contributes nothing.
+
+    `moves` is proved where the statistic is defined. The proof must also hold in this form: when a row is replaced, the
+    number moves by at most twice as much.
+    """
+
+    largest: float
+    moves: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.largest < math.inf and 0 < self.moves < math.inf):
+            raise SordinoError(
+                f"A statistic needs a finite range and sensitivity above zero, but {self.largest} and {self.moves} came."
+            )
+
+    @property
+    def sensitivity(self) -> float:
+        return min(self.moves, self.largest)
+
+
+def bound_statistic(value: Private[float], bound: StatisticBound) -> Bounded:
+    """The number clamped to [0, largest], with what one row can change of it; a number that is not finite counts as zero.
+
+    Formal guarantee: clamping brings two numbers no further apart, so the clamped one moves by no more than the number does,
+    and by no more than its range is wide.
+    """
+    found: float = unwrap(value)
+    finite = math.isfinite(found)
+    clamped = min(max(found, 0.0), bound.largest) if finite else 0.0
+    total = torch.tensor([clamped], dtype=torch.float64)
+    return seal(total, bound=bound.sensitivity, norm="l1", units=1, zeroed=int(not finite))

@@ -41,6 +41,8 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
         state: dict[str, Any] = {}
 
         def watch(moment: Moment) -> None:
+            if moment.note:
+                progress.console.print(Text(moment.note))
             again = moment.done <= state.get("done", 0)
             if moment.stage != state.get("stage") or again:
                 state.update(
@@ -67,6 +69,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     about_own = "own mix: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
     notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
     unequal = [text for summary in summaries if (text := _unequal(summary))]
+    notes += [f"Chosen: {escape(summary['choice']['sentence'])}" for summary in summaries if summary.get("choice")]
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
