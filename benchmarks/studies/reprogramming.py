@@ -57,7 +57,7 @@ def cell(data: str, who: str, rate: float, *, proxy: bool = False) -> Cell:
 
 
 def cells(only: Sequence[str]) -> list[Cell]:
-    return [cell(data, who, rate) for data in EPSILON for who in only for rate in sorted({PAPER_RATE, TUNED_RATE[who]})]
+    return [cell(data, who, rate) for data in EPSILON for who in only for rate in RATES[who]]
 
 
 def proxies(only: Sequence[str]) -> list[Cell]:
