@@ -149,7 +149,7 @@ def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     ):
         table.add_column(column, justify="right")
     for row in rows:
-        accuracies = [_mean_and_spread(row["accuracy"], row["spread"])]
+        accuracies = [_mean_and_spread(row["accuracy"], float(row["spread"]))]
         if own:
             accuracies.append(_mean_and_spread(**{key: row["non_private_own_mix"][key] for key in ("mean", "spread")}))
         epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
@@ -185,7 +185,9 @@ def robustness_table(found: Sequence[Mapping[str, Any]]) -> Table:
     for one in found:
         table.add_column(escape(str(one["folder"])), justify="right")
     for rows in zip(*(one["robust_accuracy"] for one in found), strict=True):
-        table.add_row(f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], row["spread"]) for row in rows))
+        table.add_row(
+            f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], float(row["spread"])) for row in rows)
+        )
     for way in ("random", "ascent"):
         table.add_row(f"ρ {way}", *(f"{one['rho'][way]:.4g}" for one in found))
     return table
