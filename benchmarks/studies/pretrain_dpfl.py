@@ -50,7 +50,7 @@ BUDGETS = {"laplace": (50.0, 260.0, 800.0), "gaussian": (0.8, 3.0, 12.0)}
 """Of the paper's own set-up. The first is the largest of its figures; beyond it, the rule begins to choose FT."""
 MIDDLE = {"laplace": 260.0, "gaussian": 3.0}
 CLIPS = {"laplace": 300.0, "gaussian": 15.0}
-PROXY_BETAS = {"HT": (0.03, 0.1, 0.3, 1.0), "FT": (0.003, 0.02, 0.1, 0.5), "ST": (0.003, 0.02, 0.1, 0.5)}
+PROXY_BETAS = {"HT": (0.03, 0.1, 0.3, 1.0), "FT": (0.003, 0.02, 0.1, 0.5, 2.0), "ST": (0.003, 0.02, 0.1, 0.5, 2.0)}
 PROXY_SEED = 9
 
 
