@@ -24,8 +24,8 @@ from sordino.engine.record import read_summary
 
 FILE = "personalised/small-study.toml"
 ROWS, TESTED, SIDE = 5000, 2000, 16
-LOCAL = "epochs=2,batch_size=50,learning_rate={rate}"
-HEAD = "head_epochs=6,head_batch_size=50,head_learning_rate={head_rate}"
+LOCAL = "epochs=2,batch_size=100,learning_rate={rate}"
+HEAD = "head_epochs=8,head_batch_size=100,head_learning_rate={head_rate}"
 SPARSE = "share={S},layers={k},norm_weight={λ}"
 CHOSEN = {"rate": "0.02", "head_rate": "0.1", "clip": "0.01", "S": "0.05", "k": "4", "λ": "0.2"}
 """Steps and clip from the public proxy; S, k and λ are the paper's."""
@@ -51,7 +51,8 @@ class Study:
         settings = [f'name="{method}"', LOCAL, *([] if method == "dp-fedavg" else [HEAD])]
         settings += [SPARSE] if method == "dp-pfeddsu" else []
         table = ",".join(settings).format(**values) + (f",{extra}" if extra else "")
-        promise = f"noise_multiplier={self.noise_at_one}" if epsilon == "none" else f"epsilon={epsilon}"
+        fixed = {"none": self.noise_at_one, "inf": 0.0}
+        promise = f"noise_multiplier={fixed[epsilon]}" if epsilon in fixed else f"epsilon={epsilon}"
         return Cell(
             name=name,
             file=FILE,
@@ -80,7 +81,9 @@ class Study:
         ]
 
     def floor(self) -> list[Cell]:
-        return [self.cell(f"heads alone s={s}", "centaur", s=s, clip=NO_MOVE) for s in CLASSES]
+        """What heads reach over an extractor that never moves, and what sharing brings where nothing is noised."""
+        alone = [self.cell(f"heads alone s={s}", "centaur", s=s, clip=NO_MOVE) for s in CLASSES]
+        return alone + [self.cell(f"no noise s={s}", "centaur", s=s, epsilon="inf", clip="1.0") for s in CLASSES]
 
     def ablation(self) -> list[Cell]:
         return [self.cell(f"masks alone s={s}", "dp-pfeddsu", s=s, **{"λ": "0.0"}) for s in CLASSES]
