@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
@@ -24,13 +25,14 @@ from sordino.engine.record import read_summary
 
 FILE = "personalised/small-study.toml"
 ROWS, TESTED, SIDE = 5000, 2000, 16
-LOCAL = "epochs=2,batch_size=50,learning_rate={rate}"
-HEAD = "head_epochs=6,head_batch_size=50,head_learning_rate={head_rate}"
+LOCAL = "epochs=2,batch_size=100,learning_rate={rate}"
+HEAD = "head_epochs=8,head_batch_size=100,head_learning_rate={head_rate}"
 SPARSE = "share={S},layers={k},norm_weight={λ}"
 CHOSEN = {"rate": "0.02", "head_rate": "0.1", "clip": "0.01", "S": "0.05", "k": "4", "λ": "0.2"}
 """Steps and clip from the public proxy; S, k and λ are the paper's."""
 
 METHODS = ("dp-fedavg", "dp-fedavg-fb", "ppsgd", "pmtl-ft", "centaur", "dp-pfeddsu")
+EPSILONS = ("0.5", "1", "2")
 CLASSES = ("2", "5", "10")
 PRIVACY = 'delta=1e-3,noise="distributed",sampler="everyone"'
 PARTS = ("main", "floor", "ablation", "forms", "sweeps")
@@ -51,7 +53,8 @@ class Study:
         settings = [f'name="{method}"', LOCAL, *([] if method == "dp-fedavg" else [HEAD])]
         settings += [SPARSE] if method == "dp-pfeddsu" else []
         table = ",".join(settings).format(**values) + (f",{extra}" if extra else "")
-        promise = f"noise_multiplier={self.noise_at_one}" if epsilon == "none" else f"epsilon={epsilon}"
+        fixed = {"none": self.noise_at_one, "inf": 0.0}
+        promise = f"noise_multiplier={fixed[epsilon]}" if epsilon in fixed else f"epsilon={epsilon}"
         return Cell(
             name=name,
             file=FILE,
@@ -74,13 +77,15 @@ class Study:
     def main(self) -> list[Cell]:
         return [
             self.cell(f"{method} s={s} ε={epsilon}", method, s=s, epsilon=epsilon)
-            for epsilon in ("1", "0.5", "2")
+            for epsilon in EPSILONS
             for s in CLASSES
             for method in METHODS
         ]
 
     def floor(self) -> list[Cell]:
-        return [self.cell(f"heads alone s={s}", "centaur", s=s, clip=NO_MOVE) for s in CLASSES]
+        """What heads reach over an extractor that never moves, and what sharing brings where nothing is noised."""
+        alone = [self.cell(f"heads alone s={s}", "centaur", s=s, clip=NO_MOVE) for s in CLASSES]
+        return alone + [self.cell(f"no noise s={s}", "centaur", s=s, epsilon="inf", clip="1.0") for s in CLASSES]
 
     def ablation(self) -> list[Cell]:
         return [self.cell(f"masks alone s={s}", "dp-pfeddsu", s=s, **{"λ": "0.0"}) for s in CLASSES]
@@ -164,18 +169,40 @@ def report(study: Study, seeds: Sequence[int], out: Path) -> str:
     return markdown(["cell", "own mix, %", "worst tenth, %", "late, %", "kB up", "ε public"], rows)
 
 
+def draw(study: Study, seeds: Sequence[int], out: Path, path: Path) -> None:
+    """Own-mix accuracy over ε, one panel for each number of classes, with the heads alone as a line."""
+    figure, panels = plt.subplots(1, len(CLASSES), figsize=(9, 3), sharey=False)
+    cells = {cell.name: cell for part in ("main", "floor") for cell in study.part(part)}
+    for panel, s in zip(panels, CLASSES, strict=True):
+        for method in METHODS:
+            found = [own_mix(cells[f"{method} s={s} ε={epsilon}"], seeds, out) for epsilon in EPSILONS]
+            means = [statistics.mean(one.means) if one else float("nan") for one in found]
+            spreads = [statistics.stdev(one.means) if one and len(one.means) > 1 else 0.0 for one in found]
+            panel.errorbar([float(epsilon) for epsilon in EPSILONS], means, spreads, label=method, capsize=2)
+        if alone := own_mix(cells[f"heads alone s={s}"], seeds, out):
+            panel.axhline(statistics.mean(alone.means), color="black", linestyle=":", label="heads alone")
+        panel.set(title=f"{s} classes per client", xlabel="ε (public view)", xscale="log")
+    panels[0].set_ylabel("accuracy in own mix")
+    panels[-1].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--part", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--report", action="store_true", help="only print the table of what is there")
+    parser.add_argument("--figure", type=Path, help="also draw own-mix accuracy over ε into this file")
     given = parser.parse_args()
     pictures = (given.out / "pictures.npz").resolve()
     draw_pictures(pictures, "cifar10")
     study = Study(pictures=pictures)
     if not given.report:
         run_all([cell for part in given.part for cell in study.part(part)], given.seeds, given.out)
+    if given.figure is not None:
+        draw(study, given.seeds, given.out, given.figure)
     sys.stdout.write(report(study, given.seeds, given.out) + "\n")
 
 
