@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,11 +19,13 @@ from sordino.methods.method import Method
 from sordino.models import FlatSpace, build
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.mechanisms import UPDATE
 from sordino.privacy.noise import NoiseSource, SeededNoise
 from sordino.privacy.streams import stream_id
 
 Onlooker = Callable[[Line, int, Tensor], None]
-"""Is shown the ledger line, which of its releases this is, and the released value."""
+"""Is shown the ledger line, which of its releases this is, and the released value; for what else is released from the same
+batch, the line is labelled by it."""
 
 
 class WatchedDoor(Door):
@@ -42,8 +45,11 @@ class _WatchedPermit(Permit):
         self._watch = watch
         self._shown = 0
 
-    def release(self, value: Bounded) -> Released[Tensor]:
-        released = super().release(value)
+    def release(self, value: Bounded, part: str = UPDATE) -> Released[Tensor]:
+        released = super().release(value, part)
+        if part != UPDATE:
+            self._watch(dataclasses.replace(self._line, label=part), self._shown - 1, released.value)
+            return released
         self._watch(self._line, self._shown, released.value)
         self._shown += 1
         return released
@@ -59,6 +65,7 @@ def watched_federation(
     features: int,
     watch: Onlooker,
     source: NoiseSource | None = None,
+    anchors: Examples | None = None,
 ) -> Iterator[SimulatedFederation]:
     """One client for each of `rows`, priced by the experiment; clients share a logistic model without bias.
 
@@ -81,6 +88,7 @@ def watched_federation(
             door=WatchedDoor(ledger, noise, watch),
             workers=workers,
             schedule="workers",
+            anchors=anchors,
         )
     finally:
         workers.close()

@@ -159,7 +159,8 @@ class _Outputs:
         return step
 
     def _change(self, step: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(self._at(step) - self._still, dim=1)
+        change: Tensor = torch.linalg.vector_norm(self._at(step) - self._still, dim=1)
+        return change
 
     def _at(self, step: Tensor) -> Tensor:
         logits: Tensor = functional_call(self._net, self._space.views(self._model + step), (self._features,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +16,18 @@ from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
+from sordino.data.public import public_source
 from sordino.data.source import Source, SourceSettings, load
-from sordino.engine.features import frozen_body, with_cached_features
+from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
+from sordino.privacy.gep import Gep
+from sordino.privacy.mechanisms import Mechanism
+from sordino.privacy.streams import stream_id
 from sordino.settings import member, validated
 from sordino.tuning import TUNINGS
 
@@ -56,6 +61,8 @@ class Setup:
     space: FlatSpace
     tariff: Tariff
     device: torch.device
+    anchors: Examples | None = None
+    """Public examples, for mechanisms that need some."""
 
 
 def source_settings(experiment: Experiment) -> SourceSettings:
@@ -144,6 +151,25 @@ def start_context(
     )
 
 
+def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examples | None:
+    """Public examples for a mechanism that spans a subspace with them, with labels that the private model knows."""
+    if not isinstance(mechanism, Gep):
+        return None
+    public = public_source(mechanism.public, shape=private.shape, seed=seed, where="privacy.mechanism.public")
+    refuse_overlap(private, public)
+    if mechanism.anchors > len(public.train):
+        raise SordinoError(
+            f"[privacy] mechanism asks for {mechanism.anchors} anchors, but the public set {public.name!r} has "
+            f"{len(public.train)} examples; lower anchors."
+        )
+    generator = torch.Generator().manual_seed(stream_id("anchors", seed))
+    chosen = public.train.take(torch.randperm(len(public.train), generator=generator)[: mechanism.anchors])
+    if public.classes == private.classes:
+        return chosen
+    labels = torch.randint(private.classes, (len(chosen),), generator=generator)
+    return dataclasses.replace(chosen, labels=labels)
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
     """Build and check all parts. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
@@ -157,7 +183,9 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
     start.prepare(net, start_context(experiment, source, device=device, folder=folder, progress=progress))
     net.to(device)
     whole = net
+    anchors = public_anchors(tariff.mechanism, source, seed=experiment.seed)
     if frozen_body(net, names):
+        anchors = None if anchors is None else cached_outputs(net, anchors, device)
         net, source = with_cached_features(net, source, device)
         federated = Federated(source=source, partition=federated.partition)
     return Setup(
@@ -169,4 +197,5 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
         space=FlatSpace(net, names),
         tariff=tariff,
         device=device,
+        anchors=anchors,
     )

@@ -13,6 +13,7 @@ import torch
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.evaluate import accuracy
 from sordino.engine.federation import SimulatedFederation, Traffic
+from sordino.engine.moved_clips import MovedClips
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
 from sordino.engine.setup import Setup, prepare
@@ -73,7 +74,8 @@ class _Simulation:
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
-        self.state: State = checkpoint.state if checkpoint else {"model": first}
+        self.state: State = dict(checkpoint.state) if checkpoint else {"model": first}
+        clips = MovedClips.taken_from(self.state)
         self.state = {key: value.to(setup.device) for key, value in self.state.items()}
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
@@ -89,6 +91,8 @@ class _Simulation:
             workers=workers,
             schedule=self.schedule,
             keep_diagnostics=record.save_diagnostics if _is_simulation(experiment) else lambda number, tensors: None,
+            anchors=setup.anchors,
+            clips=clips,
             traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
         )
 
@@ -128,7 +132,7 @@ class _Simulation:
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
-                state=self.state,
+                state={**self.state, **self.federation.clips.to_state()},
             )
         )
 
