@@ -15,6 +15,9 @@ from sordino.engine.record import read_summary
 from sordino.engine.simulate import Moment, Watcher, simulate
 from sordino.experiment import Experiment, Table, experiment, override
 from sordino.files import to_json, write_whole
+from sordino.privacy.streams import stream_id
+
+LONGEST_NAME = 150
 
 Point = tuple[str, ...]
 """The `key=value` settings that tell one configuration from another."""
@@ -100,8 +103,10 @@ def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], Non
 
 
 def _folder_name(point: Point) -> str:
+    """The settings as a folder's name; long ones are cut, and told apart by a digest of the whole."""
     plain = "__".join(point) or "all"
-    return "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)[:150]
+    name = "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{stream_id(plain):x}"
 
 
 def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

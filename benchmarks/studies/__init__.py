@@ -1,0 +1,1 @@
+"""Long comparisons whose tables and figures stand in docs/studies."""
