@@ -10,11 +10,14 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks.effort import repeats
 from sordino.engine.allocator import tune_allocator
 from sordino.privacy.noise import SecureNoise, SeededNoise
 
 SIZES = (10_000, 100_000, 1_000_000, 5_000_000)
 REPEATS = 31
+VALUES_PER_TURN = 2_000_000
+"""Small draws are timed many at a time, since some of them pay for the next ones."""
 
 
 def measure() -> list[dict[str, object]]:
@@ -32,11 +35,13 @@ def _row(size: int) -> dict[str, object]:
         "seeded laplace": lambda: seeded.laplace(size, scale=1.0, stream=0),
     }
     seconds: dict[str, list[float]] = {name: [] for name in draws}
-    for _ in range(REPEATS):
+    times = max(1, VALUES_PER_TURN // size)
+    for _ in range(repeats(REPEATS, when_quick=5)):
         for name, draw in draws.items():
             start = time.perf_counter()
-            draw()
-            seconds[name].append(time.perf_counter() - start)
+            for _ in range(times):
+                draw()
+            seconds[name].append((time.perf_counter() - start) / times)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     row: dict[str, object] = {"benchmark": "noise", "size": size, "threads": torch.get_num_threads()}
     row["randn_ms"] = medians["randn"] * 1e3

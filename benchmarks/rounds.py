@@ -12,6 +12,9 @@ from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
 
 OURS = "sordino"
+NEVER_IDLE = ("flower", "flower, 1 CPU per client")
+BLOCKS = 2
+ABSENT = "absent: "
 
 
 def measure() -> list[dict[str, object]]:
@@ -20,8 +23,19 @@ def measure() -> list[dict[str, object]]:
 
 
 def _rows(job: RoundJob) -> list[dict[str, object]]:
+    """Ours and pfl-research take turns; Flower has blocks of its own, because Ray keeps the cores busy even when idle."""
     seconds: dict[str, list[float]] = {name: [] for name in (OURS, *PEERS)}
     notes: dict[str, str] = {}
+    alone = [[name] for name in seconds if name in NEVER_IDLE]
+    together = [name for name in seconds if name not in NEVER_IDLE]
+    for _ in range(BLOCKS):
+        for names in (together, *alone):
+            _block(job, [name for name in names if not notes.get(name, "").startswith(ABSENT)], seconds, notes)
+    ours = statistics.median(seconds[OURS]) if seconds[OURS] else None
+    return [_row(job, name, seconds[name], ours, notes[name]) for name in seconds]
+
+
+def _block(job: RoundJob, names: list[str], seconds: dict[str, list[float]], notes: dict[str, str]) -> None:
     contestants: dict[str, Contestant] = {}
 
     def turn(name: str) -> float | None:
@@ -32,24 +46,22 @@ def _rows(job: RoundJob) -> list[dict[str, object]]:
         except Absent as reason:
             if name in contestants:
                 contestants.pop(name).leave()
-            seconds[name], notes[name] = [], f"absent: {reason}"
+            seconds[name], notes[name] = [], f"{ABSENT}{reason}"
             return None
         notes[name] = report["note"]
         return float(report["seconds"])
 
     try:
-        for name in seconds:
+        for name in names:
             # One at a time, and each with its first round behind it: starting up would disturb the others' trials.
             turn(name)
-        for _ in range(repeats(9, when_quick=3)):
+        for _ in range(repeats(5, when_quick=2)):
             for name in list(contestants):
                 taken = turn(name)
                 seconds[name] += [] if taken is None else [taken]
     finally:
         for contestant in contestants.values():
             contestant.leave()
-    ours = statistics.median(seconds[OURS]) if seconds[OURS] else None
-    return [_row(job, name, seconds[name], ours, notes[name]) for name in seconds]
 
 
 def _enter(name: str, job: RoundJob) -> Contestant:

@@ -20,6 +20,7 @@ BENCHMARKS = (
     "roster_memory",
     "growth",
     "tensor_lowrank",
+    "smoothing_share",
 )
 
 _ROWS = "@rows "

@@ -19,7 +19,12 @@ LAYERS = [
     {"cli", "__init__", "__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-TRUSTED = {"core.py", "privacy/clipping.py", "privacy/door.py"}
+TRUSTED = {
+    "core.py",
+    "privacy/clipping.py",
+    "privacy/door.py",
+    "engine/personal_store.py",  # the client's own side: its disk, and what a simulation shows of it to the researcher
+}
 SIBLINGS_ALLOWED = {
     "files",
     "settings",

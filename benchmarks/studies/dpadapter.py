@@ -14,25 +14,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.studies.study import markdown
 from sordino.engine.pretraining import pretrain
 from sordino.engine.robustness import measure, open_subject
 from sordino.engine.sweep import Sweep, run_sweep
 from sordino.experiment import Table, experiment
 from sordino.files import to_json, write_whole
 
-PUBLIC: Table = {"source": "emnist47", "visibility": "public", "limit": 6000}
-TRAINING: Table = {"data": PUBLIC, "epochs": 20, "batch_size": 50, "keep_head": False}
-RADII = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
+PUBLIC: Table = {"source": "emnist47", "visibility": "public", "limit": 4000, "test_limit": 4000}
+TRAINING: Table = {"data": PUBLIC, "epochs": 10, "batch_size": 50, "keep_head": False}
+RADII = (0.0, 0.05, 0.1, 0.2, 0.5)
 NOISE = (0.0, 0.05, 0.1, 0.15, 0.2)
 SEEDS = 3
 
 BASE: Table = {
     "seed": 1,
-    "rounds": 150,
+    "rounds": 100,
     "data": {"source": "mnist", "options": {"resize": 14, "limit": 6000}},
     "model": {"name": "mlp", "hidden": [64, 64]},
     "privacy": {"delta": 1e-5, "clip_norm": 1.0},
-    "engine": {"workers": 1, "evaluate_every": 150, "schedule": "workers"},
+    "engine": {"workers": 1, "evaluate_every": 100, "schedule": "workers"},
 }
 POOLED: Table = {"name": "dp-sgd", "where": "one-place", "batch_size": 256}
 MECHANISMS: dict[str, Any] = {
@@ -41,7 +42,8 @@ MECHANISMS: dict[str, Any] = {
     "gep": {"name": "gep", "public": PUBLIC, "anchors": 128, "basis": 16, "groups": 3},
     "noise-schedule": {"name": "noise-schedule", "decay": 0.05, "every": 10},
 }
-RATES = (0.1, 0.25, 0.5, 1.0)
+STARTS = ("scratch", "standard", "sam", "dpadapter")
+RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def start_table(kind: str, radius: float, seed: int) -> Table:
@@ -50,7 +52,7 @@ def start_table(kind: str, radius: float, seed: int) -> Table:
         return {"name": "scratch"}
     if kind == "standard":
         return {**TRAINING, "name": kind, "seed": seed}
-    large = {"perturbation_batch": 500} if kind == "dpadapter" else {}
+    large = {"perturbation_batch": 300} if kind == "dpadapter" else {}
     return {**TRAINING, **large, "name": kind, "perturbation_radius": radius, "warmup_epochs": 2, "seed": seed}
 
 
@@ -65,7 +67,7 @@ def radius_sweep(out: Path) -> list[dict[str, Any]]:
                 if not (folder / "pretrain.json").exists():
                     table = {**BASE, "method": POOLED, "start": start_table(kind, radius, seed)}
                     pretrain(experiment(table), folder, folder=out, progress=lambda done, total: None)
-                result = measure(open_subject(folder), noise=NOISE, draws=5, seed=seed)
+                result = measure(open_subject(folder), noise=NOISE, draws=3, seed=seed)
                 means = {f"{noise:g}": statistics.mean(values) for noise, values in result.accuracies.items()}
                 found.append({**means, "rho random": result.rho_random, "rho ascent": result.rho_ascent})
             rows.append({"start": kind, "radius": radius, "seeds": found})
@@ -107,7 +109,9 @@ def grid(out: Path, radii: dict[str, float], rates: dict[str, float]) -> list[di
                 table = {**BASE, "seed": seed, "start": start_table(start, radius, seed)}
                 table["method"] = {**POOLED, "learning_rate": rates[name]}
                 table["privacy"] = {**BASE["privacy"], "mechanism": mechanism}
-                for row in sweep(table, {"privacy.epsilon": ["1", "4"]}, out / "grid" / f"{name}-{start}-{seed}", seeds=1):
+                for row in sweep(
+                    table, {"privacy.epsilon": ["1", "4"]}, out / "grid" / f"{name}-{start}-{seed}", seeds=1
+                ):
                     accuracies[row["settings"]["privacy.epsilon"]] += row["accuracies"]
             rows += [{"mechanism": name, "start": start, "epsilon": e, "accuracies": a} for e, a in accuracies.items()]
             say(f"grid: {name} from {start} done")
@@ -118,7 +122,11 @@ def federated(out: Path, radii: dict[str, float]) -> list[dict[str, Any]]:
     """DP-FedAvg over clients, and DP-SGD inside clients, from each start."""
     cases: dict[str, Table] = {
         "dp-fedavg": {
-            "data": {**BASE["data"], "clients": 200, "partition": {"name": "dirichlet", "alpha": 1.0, "min_examples": 5}},
+            "data": {
+                **BASE["data"],
+                "clients": 200,
+                "partition": {"name": "dirichlet", "alpha": 1.0, "min_examples": 5},
+            },
             "method": {"name": "dp-fedavg", "epochs": 2, "batch_size": 10, "learning_rate": 0.1},
             "privacy": {"delta": 1e-3, "clip_norm": 0.5, "expected_cohort": 50, "noise": "central", "epsilon": 4.0},
             "rounds": 40,
@@ -160,26 +168,49 @@ def kept(path: Path, make: Callable[[], Any]) -> Any:
 
 def tables(out: Path) -> Iterator[str]:
     """The study's tables in Markdown."""
-    yield "| start | γ | clean | " + " | ".join(f"s = {noise:g}" for noise in NOISE[1:]) + " | ρ random | ρ ascent |"
-    yield "|---" * (len(NOISE) + 4) + "|"
-    for row in json.loads((out / "radius.json").read_text()):
-        cells = [_cell([seed[f"{noise:g}"] for seed in row["seeds"]]) for noise in NOISE]
-        rho = [f"{mean(row, f'rho {way}'):.3g}" for way in ("random", "ascent")]
-        yield f"| {row['start']} | {row['radius']:g} | " + " | ".join([*cells, *rho]) + " |"
-    yield ""
-    yield "| mechanism | ε | " + " | ".join(("scratch", "standard", "sam", "dpadapter")) + " |"
-    yield "|---" * 6 + "|"
-    found = json.loads((out / "grid.json").read_text())
-    for name in MECHANISMS:
-        for epsilon in ("1", "4"):
-            chosen = [row for row in found if (row["mechanism"], row["epsilon"]) == (name, epsilon)]
-            yield f"| {name} | {epsilon} | " + " | ".join(_cell(row["accuracies"]) for row in chosen) + " |"
-    yield ""
-    yield "| method | " + " | ".join(("scratch", "standard", "sam", "dpadapter")) + " |"
-    yield "|---" * 5 + "|"
-    found = json.loads((out / "federated.json").read_text())
-    for name in ("dp-fedavg", "dp-sgd in clients"):
-        yield f"| {name} | " + " | ".join(_cell(row["accuracies"]) for row in found if row["method"] == name) + " |"
+    swept = [
+        [
+            row["start"],
+            f"{row['radius']:g}",
+            *(_cell([seed[f"{noise:g}"] for seed in row["seeds"]]) for noise in NOISE),
+            *(f"{mean(row, f'rho {way}'):.3g}" for way in ("random", "ascent")),
+        ]
+        for row in _read(out / "radius.json")
+    ]
+    yield markdown(["start", "γ", "clean", *(f"s = {noise:g}" for noise in NOISE[1:]), "ρ random", "ρ ascent"], swept)
+    cells = {(row["mechanism"], row["epsilon"], row["start"]): row["accuracies"] for row in _read(out / "grid.json")}
+    keys = [(name, epsilon) for name in MECHANISMS for epsilon in ("1", "4")]
+    yield markdown(
+        ["mechanism", "ε", *STARTS], ([*key, *(_cell(cells[(*key, start)]) for start in STARTS)] for key in keys)
+    )
+    shared = {(row["method"], row["start"]): row["accuracies"] for row in _read(out / "federated.json")}
+    names = dict.fromkeys(name for name, _ in shared)
+    yield markdown(["method", *STARTS], ([name, *(_cell(shared[name, start]) for start in STARTS)] for name in names))
+
+
+def draw(out: Path) -> None:
+    """Clean and robust accuracy over the radius, for both kinds of perturbation."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    rows = _read(out / "radius.json")
+    for axis, kind in zip(axes, ("sam", "dpadapter"), strict=True):
+        own = [row for row in rows if row["start"] == kind]
+        places = range(len(own))
+        for noise in NOISE:
+            found = [[100 * seed[f"{noise:g}"] for seed in row["seeds"]] for row in own]
+            means, spreads = [statistics.mean(one) for one in found], [statistics.stdev(one) for one in found]
+            axis.errorbar(places, means, yerr=spreads, marker="o", capsize=3, label=f"s = {noise:g}")
+        axis.set(title=kind, xlabel="radius γ", xticks=list(places), xticklabels=[f"{row['radius']:g}" for row in own])
+    axes[0].set_ylabel("accuracy on public test pictures, %")
+    axes[1].legend(title="noise on parameters", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(out / "dpadapter-radius.svg")
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
 
 
 def _cell(values: list[float]) -> str:
@@ -205,7 +236,8 @@ def main() -> None:
         kept(out / "federated.json", lambda: federated(out, radii))
     if "tables" in parts:
         say(f"radii {radii}, learning rates {rates}")
-        sys.stdout.write("\n".join(tables(out)) + "\n")
+        sys.stdout.write("\n\n".join(tables(out)) + "\n")
+        draw(out)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def sweep(
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default sweeps/NAME.")] = None,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw it into this page.")
+        Path | None, typer.Option("--picture", metavar="HTML", help="Where it is drawn; default DIR/sweep.html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -188,10 +188,9 @@ def sweep(
     folder = out or Path("sweeps") / str(table["name"])
     with watching(quiet=as_json) as watch:
         rows = run_sweep(grid, folder, folder=file.resolve().parent, watch=watch)
-    if picture is not None:
-        from sordino.report.pictures import sweep_figure, write_page
+    from sordino.report.pictures import sweep_figure, write_page
 
-        write_page(str(table["name"]), [sweep_figure(rows)], picture)
+    write_page(str(table["name"]), [sweep_figure(rows)], picture or folder / "sweep.html")
     _show(rows, as_json, lambda: sweep_table(rows))
 
 

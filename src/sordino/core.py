@@ -50,6 +50,10 @@ class Private(Generic[T]):
         """Several private values as one private list."""
         return Private([unwrap(value) for value in values])
 
+    def pair(self, other: Private[U]) -> Private[tuple[T, U]]:
+        """Two private values as one."""
+        return Private((self.__value, unwrap(other)))
+
     def __repr__(self) -> str:
         return "Private(…)"
 

@@ -29,8 +29,20 @@ class DataSection(Section):
     visibility: Visibility = "private"
     clients: int = Field(default=1, ge=1)
     partition: Table = Field(default_factory=lambda: {"name": "iid"})
+    late_clients: int = Field(default=0, ge=0)
+    """How many of the clients, the last ones, join only when training is over."""
+    client_test_rows: int | None = Field(default=None, ge=0)
+    """Test rows drawn for each client in its own mix of labels; 200 for personalised methods and none for others."""
     options: Table = Field(default_factory=dict)
     """Settings of the source itself: resize, channels, label_column, limit, ..."""
+
+    @model_validator(mode="after")
+    def _somebody_trains(self) -> DataSection:
+        if self.late_clients and self.late_clients >= self.clients:
+            raise SordinoError(
+                f"[data] late_clients = {self.late_clients} leaves none of the {self.clients} clients to train; lower it."
+            )
+        return self
 
 
 class PrivacySection(Section):

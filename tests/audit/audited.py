@@ -9,20 +9,22 @@ import dataclasses
 
 import numpy as np
 import torch
+from torch import nn
 
-from sordino.audit.canaries import OVERSHOOT, client_canaries, example_canaries
+from sordino.audit.canaries import OVERSHOOT, Sighting, client_canaries, example_canaries
 from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound_by_repeats, mu_lower_bound
 from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
+from sordino.engine.choice import release_statistic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.schedule import Task
 from sordino.engine.setup import make_method
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import Broadcast
-from sordino.models import build
+from sordino.models import FlatSpace, Net, build
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
@@ -32,6 +34,7 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import Everyone
+from sordino.tuning.gradient_statistics import Measure, Subject, measure
 
 CLIP = 0.5
 CANARIES = 600
@@ -142,6 +145,34 @@ def two_gaussian_releases(confidence):
 
 def laplace_release(confidence):
     return epsilon_lower_bound_by_repeats(*at_the_door("laplace", [1], [1], 3), delta=0.0, confidence=confidence), 1.0
+
+
+def statistic_release(confidence):
+    """The squared mean of clipped gradients of fifty rows that all pull the same way, with and without one of them."""
+    rows, clip = 50, Clip(bound=CLIP, norm="l2")
+    net = build("logistic", shape=(2,), classes=2, seed=1, bias=False)
+    space = FlatSpace(net)
+    subject = Subject(
+        net=net, space=space, start=space.read(net), head=space.names, chunk=None, device=torch.device("cpu")
+    )
+    public = Measure(rows=rows, rate=1.0, clip=clip, largest_gradient=CLIP, probe_radius=1.0)
+    door = Door(Ledger(clients=1, delta=0.0, neighbours="zero-out"), SeededNoise(4))
+
+    def sample(count):
+        alike = Examples(
+            inputs=torch.full((count, 2), OVERSHOOT),
+            labels=torch.ones(count, dtype=torch.int64),
+            normalisation=IDENTITY,
+        )
+        value = Private(alike).map(lambda own: measure(own, ["G2²"], subject, public)["G2²"])
+        return [
+            release_statistic(
+                value, public.bound("G2²"), door=door, client=0, noise_multiplier=1.0, server_holds_data=False
+            )
+            for _ in range(REPEATS)
+        ]
+
+    return epsilon_lower_bound_by_repeats(sample(rows - 1), sample(rows), delta=0.0, confidence=confidence), 1.0
 
 
 class Silent:
@@ -310,10 +341,52 @@ def rows_half_in_a_public_subspace(confidence, pairs=250, repeats=20, noise_mult
     return mu_lower_bound(scores[~included], scores[included], confidence=confidence), door.claimed_mu()
 
 
+class TwoMaps(nn.Module):
+    """Two linear maps side by side, so that every row asks for as much in the one as in the other."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.first = nn.Linear(features, 2, bias=False)
+        self.second = nn.Linear(features, 2, bias=False)
+
+    def forward(self, rows):
+        return self.first(rows) + self.second(rows)
+
+
+def groups_clipped_apart(confidence):
+    """One noisy step of a model whose two halves are clipped apart. Proved, and claimed by the ledger's event: μ."""
+    count = 2000
+    method = {"name": "dp-sgd", "batch_size": count, "learning_rate": 1e-3}
+    table = run_of(clients=1, method=method, noise_multiplier=0.7)
+    included = np.random.default_rng(5).random(count) < 0.5
+    rows = Examples(
+        inputs=torch.diag(torch.from_numpy(included) * (OVERSHOOT * CLIP)).float(),
+        labels=torch.ones(count, dtype=torch.int64),
+        normalisation=IDENTITY,
+    )
+    scores = []
+
+    def watch(line, index, gradient):
+        first_up, first_down, second_up, second_down = gradient.double().view(4, -1)
+        scores.append((first_up - first_down + second_up - second_down).numpy())
+
+    net = Net(body=TwoMaps(count), head=nn.Identity())
+    groups = {"first": ("body.first.weight",), "second": ("body.second.weight",)}
+    with watched_federation(
+        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch, net=net
+    ) as federation:
+        federation.tariff = dataclasses.replace(federation.tariff, clip=Clip(bound=CLIP, norm="l2", groups=groups))
+        make_method(table).round(0, {"model": torch.zeros(4 * count)}, federation)
+        event = federation.door.ledger.lines[0].charges[0].event
+    seen = Sighting(included=included, scores=scores[0], claimed_epsilon=0.0, delta=0.0)
+    return told_apart(seen, event.noise_multiplier, confidence)
+
+
 AUDITS = {
     "one release, gaussian": gaussian_release,
     "two releases, gaussian": two_gaussian_releases,
     "one release, laplace": laplace_release,
+    "one statistic, laplace": statistic_release,
     "one run, central, public": clients_in_one_run("public"),
     "one run, central poisson, public": sampled_clients_in_one_run,
     "one run, distributed, public": clients_in_one_run("public", noise="distributed"),
@@ -330,6 +403,7 @@ AUDITS = {
     "repeats, distributed, server": clients_as_repeats("server", "distributed", shares=CANARIES),
     "repeats, local, server": clients_as_repeats("server", "local"),
     "repeats, steps in clients": examples_as_repeats,
+    "groups clipped apart": groups_clipped_apart,
     "missing client": missing_client,
     "drawn cohorts": drawn_cohorts,
     "drawn cohorts, distributed": lambda confidence: drawn_cohorts(confidence, noise="distributed"),

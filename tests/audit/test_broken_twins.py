@@ -51,9 +51,20 @@ def average_clipped(patch):
     patch.setattr(ClippedGradients, "sum", wrong)
 
 
+def groups_charged_as_one(patch):
+    """Every group is clipped to the bound by itself, and the ledger is told of one bound for all."""
+    for module in (clipping, pricing):
+        patch.setattr(module, "widening", lambda groups, norm: 1.0)
+
+
 def noise_reused(patch):
     """The number of the ledger's line is left out of the stream's name, so every round draws the same noise."""
     patch.setattr(door, "stream_id", lambda kind, number, *rest: stream_id(kind, *rest))
+
+
+def sensitivity_halved(patch):
+    """As if a squared length moved like a length: the factor two of |a² − b²| = |a − b|·(a + b) is forgotten."""
+    patch.setattr(clipping.StatisticBound, "sensitivity", property(lambda self: self.moves / 2))
 
 
 def seats_left_empty(patch):
@@ -111,6 +122,7 @@ CAUGHT_BY = {
     noise_forgotten: [
         "one release, gaussian",
         "one release, laplace",
+        "one statistic, laplace",
         "one run, central, public",
         "one run, central poisson, public",
         "one run, distributed, public",
@@ -124,11 +136,13 @@ CAUGHT_BY = {
         "one release, gaussian",
         "two releases, gaussian",
         "one release, laplace",
+        "one statistic, laplace",
         "repeats, central, public",
         "repeats, distributed, public",
         "repeats, distributed, server",
         "repeats, local, server",
         "repeats, steps in clients",
+        "groups clipped apart",
     ],
     clip_skipped: [
         "one release, gaussian",
@@ -139,6 +153,7 @@ CAUGHT_BY = {
         "one run, laplace, public",
         "one run, steps in clients",
     ],
+    groups_charged_as_one: ["groups clipped apart"],
     average_clipped: ["one run, steps in clients"],
     noise_reused: [
         "two releases, gaussian",
@@ -146,6 +161,7 @@ CAUGHT_BY = {
         "one run, distributed, public",
         "one run, local, server",
     ],
+    sensitivity_halved: ["one statistic, laplace"],
     seats_left_empty: ["missing client"],
     count_without_noise: ["steps, adaptive clip"],
     first_part_charged_alone: ["steps, gep", "steps, adaptive clip"],

@@ -21,7 +21,7 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.samplers import SAMPLERS
 from sordino.report.catalogue import axes
-from sordino.tuning import TUNINGS
+from sordino.tuning import TUNINGS, Task, bridge_of
 
 
 def names(registry):
@@ -32,7 +32,8 @@ def method_table(name):
     """Settings under which any method runs on a small federation, with noise that it accepts."""
     method = METHODS[name]()
     noise = "local" if method.protected and method.unit == "client" and method.uses == "each" else "central"
-    return {"method": {"name": name}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
+    shallow = {"layers": 1} if name == "dp-pfeddsu" else {}
+    return {"method": {"name": name, **shallow}, "privacy": {"noise": noise, "noise_multiplier": 1.0}}
 
 
 @pytest.mark.parametrize("name", names(METHODS))
@@ -78,6 +79,7 @@ class Replaying:
     sizes: list
     space: FlatSpace
     releases: list
+    clip_norm: float = 0.5
 
     def _next(self, *args):
         return self.releases.pop(0)
@@ -192,9 +194,14 @@ def test_a_partitioner_gives_every_row_to_one_client(name):
 
 @pytest.mark.parametrize("name", names(TUNINGS))
 def test_a_tuning_trains_parameters_that_exist(name):
-    net = build("mlp", shape=(1, 8, 8), classes=3)
-    trained = TUNINGS[name]().trainable(net)
+    tuning, task = TUNINGS[name](), Task(shape=(1, 8, 8), classes=3)
+    bridge = bridge_of(tuning)
+    source = bridge.source_task(task)
+    built = build("logistic", shape=source.shape, classes=source.classes)
+    net = bridge.wrap(built, task, seed=1)
+    trained = tuning.trainable(net)
     assert trained
+    assert net(torch.randn(2, *task.shape)).shape == (2, task.classes)
     assert set(trained) <= {parameter for parameter, _ in net.named_parameters()}
 
 

@@ -123,3 +123,15 @@ def test_the_hash_of_a_token_is_fixed_for_all_time() -> None:
     assert numbers[0].tolist() == [35, 670, 548, 0]
     assert numbers[2].tolist() == [0, 0, 0, 0]
     assert (numbers[3] > 0).all() and numbers.max() < 1000
+
+
+def test_the_test_split_can_be_limited_and_pictures_of_other_rows_are_not_resized():
+    whole, few = (
+        load(SourceSettings(source="digits", visibility="public", resize=12, **limits), seed=4)
+        for limits in ({}, {"limit": 30, "test_limit": 20})
+    )
+    assert (len(few.train), len(few.test)) == (30, 20)
+    assert torch.equal(few.train.inputs, whole.train.inputs[:30])
+    assert torch.equal(few.test.labels, whole.test.labels[:20])
+    facts = describe(SourceSettings(source="digits", visibility="public", limit=30, test_limit=20), seed=4)
+    assert (facts.n_train, facts.n_test) == (30, 20)

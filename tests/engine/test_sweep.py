@@ -24,6 +24,21 @@ def test_a_grid_is_run_once_and_summed_up(tiny, tmp_path, monkeypatch):
     assert run_sweep(grid, tmp_path, folder=tmp_path, watch=lambda moment: None) == rows
 
 
+def test_a_finished_run_of_another_experiment_is_not_taken_for_this_one(tiny, tmp_path):
+    def swept(**changes):
+        grid = Sweep(table=tiny(rounds=1, **changes), axes={"privacy.noise_multiplier": ["1.0"]}, seeds=1)
+        return run_sweep(grid, tmp_path, folder=tmp_path, watch=lambda moment: None)
+
+    swept()
+    with pytest.raises(SordinoError, match="finished run of another experiment"):
+        swept(privacy={"clip_norm": 0.1})
+
+
+def test_settings_that_differ_only_in_signs_have_folders_of_their_own():
+    points = [("tuning={name='a,b'}",), ("tuning={name='a;b'}",), ("x=" + "1" * 300,), ("x=" + "1" * 301,)]
+    assert len({module._folder_name(point) for point in points}) == len(points)
+
+
 def test_axes_are_split_at_outer_commas_only():
     assert read_axes(["a=1,2", "b=[1,2],[3]", "c={x='p,q'},z"]) == {
         "a": ["1", "2"],

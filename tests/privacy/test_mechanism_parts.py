@@ -138,6 +138,12 @@ def test_the_plan_meets_its_target_with_everything_charged(mechanism):
     assert plan.to_json()["mechanism"] in ("adaptive-clip", "noise-schedule", "gep")
 
 
+def test_a_plan_tells_how_noise_changes_over_the_rounds():
+    falling = make_plan(run_of({"name": "noise-schedule", "decay": 0.2}, rounds=3)).method_facts
+    assert falling["noise over rounds"] == "each release 1.1 at first, 0.7374 at last"
+    assert "noise over rounds" not in make_plan(run_of("gaussian", rounds=3)).method_facts
+
+
 def test_the_next_clip_moves_against_the_excess():
     clip = AdaptiveClip(quantile=0.5, clip_learning_rate=0.2)
     assert clip.next_bound(1.0, 100.0, 100.0) == pytest.approx(math.exp(-0.1))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -176,7 +178,16 @@ def test_secure_noise_never_repeats_a_stream() -> None:
     for shape in DISTRIBUTIONS:
         assert not torch.equal(draw(source, shape, 4, 1.0, stream=1), draw(source, shape, 4, 1.0, stream=1))
     assert not torch.equal(source.uniform(4, stream=1), source.uniform(4, stream=1))
-    assert vars(source) == {}
+
+
+def test_secure_noise_hands_out_every_value_once_even_to_many_threads() -> None:
+    source = SecureNoise()
+    with ThreadPoolExecutor(8) as pool:
+        draws = list(pool.map(lambda turn: source.gaussian(997, std=2.0, stream=1), range(1200)))
+    together = torch.stack(draws)
+    assert len(torch.unique(together, dim=0)) == len(draws)
+    assert not any(torch.isin(one[:3], other).all() for one, other in itertools.pairwise(draws))
+    assert stats.kstest((together.flatten() / 2).numpy(), "norm").pvalue > 1e-6
 
 
 def test_a_spread_of_zero_is_no_noise() -> None:

@@ -27,6 +27,7 @@ class SourceSettings:
     class_names: tuple[str, ...] = ()
     test_fraction: float = 0.2
     limit: int | None = None
+    test_limit: int | None = None
     resize: int | None = None
     channels: int | None = None
     scale: float | None = None
@@ -49,7 +50,14 @@ class SourceSettings:
             raise SordinoError(f"test_fraction must lie between 0 and 1, not at {self.test_fraction}.")
         if self.channels not in (None, 1, 3):
             raise SordinoError(f"channels must be 1 (grey) or 3 (colour), not {self.channels}.")
-        for name, least in (("classes", 2), ("limit", 1), ("resize", 1), ("vocabulary", 2), ("length", 1)):
+        for name, least in (
+            ("classes", 2),
+            ("limit", 1),
+            ("test_limit", 1),
+            ("resize", 1),
+            ("vocabulary", 2),
+            ("length", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise SordinoError(f"{name} must be at least {least}, not {value}.")

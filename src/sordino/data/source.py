@@ -20,7 +20,7 @@ from sordino.data.settings import Kind, SourceFacts, SourceSettings
 
 __all__ = ["KnownSource", "Source", "SourceFacts", "SourceSettings", "describe", "known", "load"]
 
-_SPLIT_STREAM = 0x5011
+_SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,20 +69,17 @@ def load(settings: SourceSettings, *, seed: int = 0) -> Source:
     """Read a data set. The test split is the file's own, or drawn with the seed where the file has none."""
     raw, name = _find(settings)
     class_names = name_classes(raw, settings)
-    inputs, labels = _read(raw.train, raw.kind, class_names, settings)
+    array, labels = _read(raw.train, class_names, settings)
     train_rows, test_rows = _rows(raw, settings, seed)
-    if raw.test is None:
-        test_inputs, test_labels = inputs[test_rows], labels[test_rows]
-    else:
-        test_inputs, test_labels = _read(raw.test, raw.kind, class_names, settings)
-    normalisation = _normalisation(raw.kind, settings)
-    train = Examples(inputs=inputs, labels=labels, normalisation=normalisation)
+    train = _examples(array, labels, train_rows, raw.kind, settings)
+    if raw.test is not None:
+        array, labels = _read(raw.test, class_names, settings)
     return Source(
         name=name,
-        train=train if len(train_rows) == len(train) else train.take(torch.from_numpy(train_rows)),
-        test=Examples(inputs=test_inputs, labels=test_labels, normalisation=normalisation),
+        train=train,
+        test=_examples(array, labels, test_rows, raw.kind, settings),
         classes=len(class_names),
-        shape=tuple(inputs.shape[1:]),
+        shape=tuple(train.inputs.shape[1:]),
         kind=raw.kind,
         visibility=settings.visibility,
         class_names=class_names,
@@ -97,7 +94,7 @@ def describe(settings: SourceSettings, *, seed: int = 0) -> SourceFacts:
     train_rows, test_rows = _rows(raw, settings, seed)
     return SourceFacts(
         n_train=len(train_rows),
-        n_test=len(test_rows) if raw.test is None else raw.test.count,
+        n_test=len(test_rows),
         shape=_shape(raw.train, raw.kind, settings),
         classes=len(name_classes(raw, settings)),
         kind=raw.kind,
@@ -130,29 +127,43 @@ def _shape(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...
     return images.fitted_shape(split.shape, resize=settings.resize, channels=settings.channels)
 
 
-def _read(
-    split: Split, kind: Kind, class_names: tuple[str, ...], settings: SourceSettings
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _read(split: Split, class_names: tuple[str, ...], settings: SourceSettings) -> tuple[Array, Array]:
     labels = number_labels(split.labels(), class_names, settings)
     array = split.inputs()
     if len(array) != len(labels):
         raise SordinoError(
             f"{settings.source!r} has {len(array)} inputs but {len(labels)} labels; each input needs one label."
         )
+    return array, labels
+
+
+def _examples(array: Array, labels: Array, rows: Array, kind: Kind, settings: SourceSettings) -> Examples:
+    """The chosen rows, and pictures of those alone brought to size."""
+    if not np.array_equal(rows, np.arange(len(labels))):
+        array, labels = array[rows], labels[rows]
     dtypes: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}
     inputs = torch.from_numpy(array.astype(dtypes[kind], copy=False))
     if kind == "image":
         inputs = images.fit(inputs, resize=settings.resize, channels=settings.channels)
-    return inputs, torch.from_numpy(labels)
+    return Examples(inputs=inputs, labels=torch.from_numpy(labels), normalisation=_normalisation(kind, settings))
 
 
 def _rows(raw: Raw, settings: SourceSettings, seed: int) -> tuple[Array, Array]:
-    """Which rows train and which, where the file has no test split, test; file order is kept unless rows are drawn."""
-    if raw.test is not None and settings.limit is None:
-        return np.arange(raw.train.count), np.arange(0)
-    order = np.random.default_rng([seed, _SPLIT_STREAM]).permutation(raw.train.count)
-    n_test = 0 if raw.test is not None else max(1, round(raw.train.count * settings.test_fraction))
-    return order[n_test:][: settings.limit], order[:n_test]
+    """Which rows of their files train and test; file order is kept unless rows are drawn."""
+    count = raw.train.count
+    if raw.test is None:
+        order = _drawn(count, seed, _SPLIT_STREAM)
+        n_test = max(1, round(count * settings.test_fraction))
+        return order[n_test:][: settings.limit], order[:n_test][: settings.test_limit]
+    train = np.arange(count) if settings.limit is None else _drawn(count, seed, _SPLIT_STREAM)[: settings.limit]
+    if settings.test_limit is None:
+        return train, np.arange(raw.test.count)
+    return train, _drawn(raw.test.count, seed, _TEST_STREAM)[: settings.test_limit]
+
+
+def _drawn(count: int, seed: int, stream: int) -> Array:
+    order: Array = np.random.default_rng([seed, stream]).permutation(count)
+    return order
 
 
 def _normalisation(kind: Kind, settings: SourceSettings) -> Normalisation:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from sordino.data.examples import Examples
 from sordino.models import Net
@@ -10,13 +17,67 @@ from sordino.models import Net
 CHUNK = 1024
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """The share of examples whose most likely class is the right one, and how well classes are told apart."""
+
+    accuracy: float
+    auroc: float | None
+    """None where the examples are all of one class."""
+
+
+def evaluate(net: Net, examples: Examples, device: torch.device) -> Scores:
+    logits = _logits(net, examples, device)
+    return Scores(
+        accuracy=_share_right(logits, examples.labels),
+        auroc=macro_auroc(logits.double().softmax(1), examples.labels),
+    )
+
+
 def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
     """The share of examples whose most likely class is the right one."""
+    return _share_right(_logits(net, examples, device), examples.labels)
+
+
+def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    """For each example, whether its most likely class is the right one."""
+    return _logits(net, examples, device).argmax(1) == examples.labels
+
+
+def _logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
     net.eval()
-    right = 0
     with torch.inference_mode():
-        for rows in torch.arange(len(examples)).split(CHUNK):
-            part = examples.take(rows)
-            right += int((net(part.features(device)).argmax(1).cpu() == part.labels).sum())
+        chunks = [net(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(CHUNK)]
     net.train()
-    return right / len(examples)
+    return torch.cat(chunks)
+
+
+def _share_right(logits: Tensor, labels: Tensor) -> float:
+    return int((logits.argmax(1) == labels).sum()) / len(labels)
+
+
+def macro_auroc(scores: Tensor, labels: Tensor) -> float | None:
+    """The mean over classes of the chance that one of the class gets a higher score for it than one of the others does.
+
+    Ties count half. Classes without examples, or with nothing else, are left out.
+    """
+    by_class = torch.nan_to_num(scores).t().contiguous()
+    ordered = by_class.sort(dim=1).values
+    below = torch.searchsorted(ordered, by_class)
+    not_above = torch.searchsorted(ordered, by_class, right=True)
+    ranks = (below + not_above + 1) / 2
+    areas = []
+    for number, rank in enumerate(ranks):
+        own = labels == number
+        positives, others = int(own.sum()), int((~own).sum())
+        if positives and others:
+            areas.append(float(rank[own].sum() - positives * (positives + 1) / 2) / (positives * others))
+    return sum(areas) / len(areas) if areas else None
+
+
+def accuracy_epsilon_area(metrics: Sequence[Mapping[str, Any]]) -> float | None:
+    """The area under accuracy over ε, between the first evaluation and the last; None where ε is infinite."""
+    points = [(float(row["epsilon"]), float(row["accuracy"])) for row in metrics]
+    if not points or not all(isfinite(epsilon) for epsilon, _ in points):
+        return None
+    return sum((right[0] - left[0]) * (left[1] + right[1]) / 2 for left, right in pairwise(points))

@@ -22,12 +22,14 @@ def frozen_body(net: Net, trainable: Iterable[str]) -> bool:
 
 
 def body_outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    trained = net.training
     net.eval()
     with torch.inference_mode():
         chunks = [
             net.body(examples.take(rows).features(device)).flatten(1).cpu()
             for rows in torch.arange(len(examples)).split(CHUNK)
         ]
+    net.train(trained)
     return torch.cat(chunks)
 
 

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
-from sordino.core import Private, Released
+from sordino.core import Private, Released, SordinoError
 from sordino.data.examples import Examples
 from sordino.engine.moved_clips import MovedClips
+from sordino.engine.personal_store import PersonalStore
 from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
 from sordino.engine.tally import Tally
 from sordino.engine.tariff import Tariff
-from sordino.methods.method import Broadcast, ClientJob, NoisySteps, StepRelease, Upload
+from sordino.methods.method import (
+    Broadcast,
+    ClientContext,
+    ClientJob,
+    NoisySteps,
+    PersonalJob,
+    StepRelease,
+    Turn,
+    Upload,
+)
 from sordino.methods.step_release import step_release
 from sordino.models import FlatSpace
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
-from sordino.privacy.clipping import Clip
+from sordino.privacy.clipping import Clip, bound_each
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Line
 from sordino.privacy.pricing import Price
@@ -49,19 +61,22 @@ class SimulatedFederation:
     anchors: Examples | None = None
     """Public examples, for mechanisms that need some."""
     clips: MovedClips = field(default_factory=MovedClips)
+    personal: PersonalStore | None = None
     traffic: Traffic = field(default_factory=Traffic)
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
 
-    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> Released[Tensor]:
+    @property
+    def clip_norm(self) -> float:
+        return self._clip().bound
+
+    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob) -> Released[Tensor]:
         cohort = self._cohort(round_number)
         updates = self._work(cohort, round_number, broadcast, job)
-        like = broadcast.common.value
-        if self.tariff.placement == "central":
-            permit = self.door.open(self._line(round_number, cohort, owner="server", releases=1))
-            tally = self._tally(round_number, like)
-            tally.add(permit, updates)
-            return self._counted(tally)
+        like = broadcast.upload_like
         tally = self._tally(round_number, like)
+        if self.tariff.placement == "central":
+            tally.add(self.door.open(self._line(round_number, cohort, owner="server", releases=1)), updates)
+            return self._counted(tally)
         for clients, price in self._by_price(cohort, round_number):
             permit = self._permit_for_uploads(round_number, clients, price)
             for client in clients:
@@ -69,6 +84,21 @@ class SimulatedFederation:
             if not self.tariff.per_client:
                 tally.fill(permit, self.tariff.sampler.seats - len(clients))
         return self._counted(tally)
+
+    def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
+        if self.tariff.placement == "central":
+            raise SordinoError(
+                "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
+            )
+        cohort = self._cohort(round_number)
+        turns = dict(zip(cohort, self._turns(cohort, round_number, broadcast, job), strict=True))
+        total = Released.public(torch.zeros_like(broadcast.upload_like))
+        for clients, price in self.tariff.by_price(cohort, round_number):
+            permit = self._permit_for_uploads(round_number, clients, price)
+            for client in clients:
+                (bounded,) = bound_each([turns[client].map(_update)], self._clip())
+                total = total.plus(permit.release_on_support(bounded, turns[client].map(_support)))
+        return total
 
     def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
         cohort = self._cohort(round_number)
@@ -112,7 +142,7 @@ class SimulatedFederation:
             round_number, [client], owner=f"client {client}", releases=job.local_steps, price=price, label="steps"
         )
         moves = isinstance(tariff.mechanism, AdaptiveClip)
-        permit = self.door.open(dataclasses.replace(line, clip_bound=clip.bound, moving_clip=moves))
+        permit = self.door.open(dataclasses.replace(line, clip_bound=clip.sensitivity, moving_clip=moves))
         return step_release(
             tariff.mechanism,
             clip=clip,
@@ -157,10 +187,12 @@ class SimulatedFederation:
             if self.door.ledger.affords(client, self.tariff.price(client, round_number).charges)
         ]
 
-    def _tasks(self, cohort: list[int], round_number: int, broadcast: Broadcast) -> list[Task]:
-        numbers = len(cohort) * self.space.size
-        self.traffic.down += numbers * BYTES_PER_NUMBER
-        self.traffic.up += numbers * BYTES_PER_NUMBER
+    def _tasks(
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, upload_numbers: float | None = None
+    ) -> list[Task]:
+        sent = self.space.size if upload_numbers is None else upload_numbers
+        self.traffic.down += len(cohort) * self.space.size * BYTES_PER_NUMBER
+        self.traffic.up += len(cohort) * math.ceil(sent * BYTES_PER_NUMBER)
         return [
             Task(
                 client=client,
@@ -173,10 +205,30 @@ class SimulatedFederation:
         ]
 
     def _work(
-        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: ClientJob
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob
     ) -> list[Private[Tensor]]:
+        if isinstance(job, PersonalJob):
+            return [turn.map(_update) for turn in self._turns(cohort, round_number, broadcast, job)]
         tasks = self._tasks(cohort, round_number, broadcast)
         return run_jobs(self.schedule, self.workers, tasks, job) if cohort else []
+
+    def _turns(
+        self, cohort: list[int], round_number: int, broadcast: Broadcast, job: PersonalJob
+    ) -> list[Private[Turn]]:
+        """Every client's turn with what it keeps, which is back in its place when this returns."""
+        personal = self.personal
+        assert personal is not None
+
+        def work(task: Task, context: ClientContext) -> Private[Turn]:
+            return task.data.pair(personal.of(task.client)).map(
+                lambda known: job.turn(task.start, known[1], known[0], context)
+            )
+
+        tasks = self._tasks(cohort, round_number, broadcast, job.upload_numbers(self.space))
+        turns = self.workers.each(tasks, work) if tasks else []
+        for client, turn in zip(cohort, turns, strict=True):
+            personal.keep(client, turn.map(_personal))
+        return turns
 
     def _line(
         self,
@@ -197,7 +249,7 @@ class SimulatedFederation:
             owner=owner,
             mechanism=tariff.mechanism.noise,
             norm=tariff.clip.norm,
-            clip_bound=self._clip().bound,
+            clip_bound=self._clip().sensitivity,
             noise_multiplier=price.noise_multiplier,
             releases=releases,
             period=sampler.period,
@@ -206,3 +258,16 @@ class SimulatedFederation:
             others=price.others,
             charges=price.charges,
         )
+
+
+def _update(turn: Turn) -> Tensor:
+    return turn.update
+
+
+def _personal(turn: Turn) -> Tensor:
+    return turn.personal
+
+
+def _support(turn: Turn) -> Tensor:
+    assert turn.support is not None
+    return turn.support

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
+from sordino.engine.choice import charges_before, plan_facts
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
@@ -19,15 +21,19 @@ from sordino.engine.setup import (
     federate,
     make_device,
     make_method,
-    make_net,
+    make_model,
+    make_phases,
+    make_tuning,
+    shared_space,
     source_settings,
-    trainable_names,
 )
 from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import Spent
+from sordino.tuning import Task, lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +43,8 @@ class Plan:
     experiment: Experiment
     tariff: Tariff
     epsilon: dict[View, Spent]
+    epsilon_per_client: dict[int, float]
+    """In the promised view, where clients pay unequally and there are few."""
     warnings: list[str]
     parameters: int
     trained_parameters: int
@@ -75,6 +83,7 @@ class Plan:
                 }
                 for view, price in self.epsilon.items()
             },
+            "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
             "memory_bytes": self.memory_bytes,
@@ -95,22 +104,42 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     facts = describe(source_settings(experiment), seed=experiment.seed)
     clients = client_count(experiment, method, facts.groups)
     sizes = federate(experiment, method).sizes if method.unit == "example" else None
-    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes)
-    net = make_net(experiment, shape=facts.shape, classes=facts.classes, vocabulary=facts.vocabulary)
-    space = FlatSpace(net, trainable_names(experiment, net))
+    tuning = make_tuning(experiment)
+    before = charges_before(experiment, tuning, method, sizes)
+    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)
+    model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
+    net = model.net
+    phases = make_phases(experiment, net)
+    spaces = [shared_space(experiment, method, net, phase.trainable) for phase in phases]
+    space = spaces[-1]
     rows = facts.n_train / clients
+    seconds = sum(
+        rounds * _seconds_per_round(experiment, method, tariff, net, each, facts, rows)
+        for each, rounds in zip(spaces, lengths(phases, experiment.rounds), strict=True)
+    )
     return Plan(
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
+        epsilon_per_client=tariff.each(experiment.privacy),
         warnings=warnings_of(tariff, experiment.privacy, rows=facts.n_train),
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
-        seconds=_seconds(experiment, method, tariff, net, space, facts, rows),
-        bytes_per_client_and_round=2 * space.size * BYTES_PER_NUMBER,
-        method_facts=method.plan_facts(experiment.rounds),
+        seconds=seconds,
+        bytes_per_client_and_round=_traffic(method, space),
+        method_facts={
+            **method.plan_facts(experiment.rounds),
+            **model.bridge.plan_facts(net),
+            **plan_facts(experiment, tuning, method, tariff, net),
+            **tariff.noise_facts(),
+        },
     )
+
+
+def _traffic(method: Method, space: FlatSpace) -> int:
+    up = method.upload_numbers(space) if isinstance(method, Personalised) else space.size
+    return math.ceil((space.size + up) * BYTES_PER_NUMBER)
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
@@ -124,7 +153,7 @@ def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
     return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
 
 
-def _seconds(
+def _seconds_per_round(
     experiment: Experiment, method: Method, tariff: Tariff, net: Net, space: FlatSpace, facts: SourceFacts, rows: float
 ) -> float:
     """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
@@ -140,10 +169,11 @@ def _seconds(
         with torch.no_grad():
             inputs = net.body(inputs).flatten(1)
         module = net.head
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    trained = set(space.names)
+    parameters = [parameter for name, parameter in net.named_parameters() if name in trained]
     timings = []
     for _ in range(4):
         begin = time.perf_counter()
         torch.autograd.grad(cross_entropy(module(inputs), labels), parameters, allow_unused=True)
         timings.append(time.perf_counter() - begin)
-    return min(timings) * steps * tariff.sampler.expected_cohort * experiment.rounds
+    return min(timings) * steps * tariff.sampler.expected_cohort

@@ -10,13 +10,14 @@ from sordino.core import SordinoError
 from sordino.data.public import public_source
 from sordino.data.source import load
 from sordino.engine.evaluate import accuracy
-from sordino.engine.setup import make_device, source_settings, start_context
+from sordino.engine.setup import make_device, make_tuning, source_settings, start_context
 from sordino.experiment import Experiment
 from sordino.models.weights import load_weights
 from sordino.pretrain import STARTS
 from sordino.pretrain.public_training import PublicTraining
 from sordino.pretrain.start import Progress
 from sordino.settings import member
+from sordino.tuning import Task, bridge_of
 
 
 def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progress) -> dict[str, Any]:
@@ -32,7 +33,8 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         )
     device = make_device(experiment.engine.device)
     source = load(source_settings(experiment), seed=experiment.seed)
-    context = start_context(experiment, source, device=device, folder=folder, progress=progress)
+    task = bridge_of(make_tuning(experiment)).source_task(Task(shape=source.shape, classes=source.classes))
+    context = start_context(experiment, source, task, device=device, folder=folder, progress=progress)
     trained = start.train(context)
     record = trained.record
     net = context.build(record["classes"], record["seed"]).to(device)

@@ -35,6 +35,8 @@ class Checkpoint:
     bytes_up: int
     bytes_down: int
     state: State
+    choice: dict[str, Any] | None = None
+    """What `tuning = "auto"` decided, once it has."""
 
 
 class RunRecord:
@@ -49,6 +51,7 @@ class RunRecord:
         self.model = folder / "model.safetensors"
         self.summary = folder / "summary.json"
         self.diagnostics = folder / "non-private-diagnostics"
+        self.personal = folder / "private-to-each-client"
 
     def begin(self, experiment: Experiment, *, resume: bool, facts: dict[str, Any]) -> dict[str, Any]:
         """Open the folder for this experiment; returns the facts that were settled when the run first began."""
@@ -99,6 +102,15 @@ class RunRecord:
         state = {key: value.detach().cpu().contiguous() for key, value in checkpoint.state.items()}
         about = {key: value for key, value in checkpoint.__dict__.items() if key != "state"}
         write_whole(self.checkpoint, save(state, metadata={"about": json.dumps(about), "digest": _digest(state)}))
+
+    def personal_file(self, rounds_done: int) -> Path:
+        """What clients keep for themselves after so many rounds; it is written before the checkpoint that counts on it."""
+        return self.personal / f"after-{rounds_done:05d}-rounds.safetensors"
+
+    def forget_personal_files(self, *, except_for: int) -> None:
+        for path in self.personal.glob("after-*-rounds.safetensors"):
+            if path != self.personal_file(except_for):
+                path.unlink()
 
     def load_checkpoint(self) -> Checkpoint | None:
         """The last completed round, or None where none was completed."""

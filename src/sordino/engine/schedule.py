@@ -24,7 +24,7 @@ from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.stacked import dense_layers, run_stacked
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import ClientContext, ClientJob
+from sordino.methods.method import ClientContext, ClientJob, PersonalJob
 from sordino.models import FlatSpace, Net
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def choose(
     net: Net, workers: Workers, job: object, *, cohort: int, rows: int, shape: tuple[int, ...], start: Tensor
 ) -> tuple[ScheduleName, dict[str, float]]:
     """Time a few steps of each schedule on made-up data of the right shape, and take the faster."""
-    if not isinstance(job, LocalSgd) or dense_layers(net) is None:
+    if not isinstance(job, LocalSgd) or isinstance(job, PersonalJob) or dense_layers(net) is None:
         return "workers", {}
     trial = LocalSgd(**{**{k: getattr(job, k) for k in LocalSgd.__dataclass_fields__}, "epochs": 1})
     count, size = min(max(cohort, 1), 32), min(max(rows, 1), 2 * job.batch_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,13 @@ from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import public_source
 from sordino.data.source import Source, SourceSettings, load
+from sordino.engine.choice import charges_before
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
+from sordino.methods.method import RoundsAware
+from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
@@ -29,7 +32,7 @@ from sordino.privacy.gep import Gep
 from sordino.privacy.mechanisms import Mechanism
 from sordino.privacy.streams import stream_id
 from sordino.settings import member, validated
-from sordino.tuning import TUNINGS
+from sordino.tuning import TUNINGS, Bridge, Phase, Task, Tuning, bridge_of, phases_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,22 +41,42 @@ class Federated:
 
     source: Source
     partition: Partition
+    newcomers: Partition | None = None
+    """Clients that join when training is over, numbered on from the others."""
 
     @property
     def sizes(self) -> list[int]:
         return [int(size) for size in self.partition.sizes]
 
     def client(self, client: int) -> Private[Examples]:
-        return Private(self.source.train.take(torch.from_numpy(self.partition.of(client))))
+        if self.newcomers is not None and client >= self.partition.clients:
+            rows = self.newcomers.of(client - self.partition.clients)
+        else:
+            rows = self.partition.of(client)
+        return Private(self.source.train.take(torch.from_numpy(rows)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model as it is built and started, and as it is trained: the same, or what the tuning puts around it."""
+
+    built: Net
+    built_for: Task
+    net: Net
+    bridge: Bridge
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Everything a run needs, built and checked before anything is written."""
+    """Everything a run needs, built and checked before anything is written, as it stands in one phase of the run."""
 
     experiment: Experiment
     method: Method
+    phases: tuple[Phase, ...]
+    loaded: Federated
+    """The data as they were loaded."""
     federated: Federated
+    """The data that are trained on: as loaded, or the outputs of a frozen body."""
     whole: Net
     """The complete model, as it is saved."""
     net: Net
@@ -61,8 +84,13 @@ class Setup:
     space: FlatSpace
     tariff: Tariff
     device: torch.device
+    loaded_anchors: Examples | None = None
     anchors: Examples | None = None
-    """Public examples, for mechanisms that need some."""
+    """Public examples, for mechanisms that need some: as they were loaded, and as the phase's model takes them."""
+
+    def phase(self, round_number: int) -> Phase:
+        """The phase that a round belongs to."""
+        return [phase for phase in self.phases if phase.first_round <= round_number][-1]
 
 
 def source_settings(experiment: Experiment) -> SourceSettings:
@@ -74,17 +102,17 @@ def source_settings(experiment: Experiment) -> SourceSettings:
 
 def make_method(experiment: Experiment) -> Method:
     method: Method = member(METHODS, experiment.method, where="method")
-    return method
+    return method.for_rounds(experiment.rounds) if isinstance(method, RoundsAware) else method
 
 
 def client_count(experiment: Experiment, method: Method, groups: Mapping[str, int]) -> int:
-    """How many clients there are: as many as asked for, as the client column has values, or one place for all."""
+    """How many clients train: as many as asked for, as the client column has values, or one place for all."""
     if method.pooled:
         return 1
     column = source_settings(experiment).client_column or ""
     if experiment.data.partition == {"name": "column"} and column in groups:
-        return groups[column]
-    return experiment.data.clients
+        return groups[column] - experiment.data.late_clients
+    return experiment.data.clients - experiment.data.late_clients
 
 
 def federate(experiment: Experiment, method: Method) -> Federated:
@@ -97,8 +125,10 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     )
     rng = np.random.default_rng([experiment.seed, 1])
     column = source.columns.get(source_settings(experiment).client_column or "")
-    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients, rng=rng)
-    return Federated(source=source, partition=partition)
+    late = 0 if method.pooled else experiment.data.late_clients
+    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients + late, rng=rng)
+    roster, newcomers = partition.split_at(clients)
+    return Federated(source=source, partition=roster, newcomers=newcomers if late else None)
 
 
 def make_net(
@@ -124,23 +154,43 @@ def make_device(name: str) -> torch.device:
     return device
 
 
-def trainable_names(experiment: Experiment, net: Net) -> list[str]:
-    names: list[str] = member(TUNINGS, experiment.tuning, where="tuning").trainable(net)
-    validate(net, names)
-    return names
+def make_tuning(experiment: Experiment) -> Tuning:
+    tuning: Tuning = member(TUNINGS, experiment.tuning, where="tuning")
+    return tuning
+
+
+def make_phases(experiment: Experiment, net: Net) -> tuple[Phase, ...]:
+    phases = phases_of(make_tuning(experiment), net, experiment.rounds)
+    for phase in phases:
+        validate(net, list(phase.trainable))
+    return phases
+
+
+def make_model(experiment: Experiment, task: Task, *, vocabulary: int) -> Model:
+    """The model for a private task, with random weights, if the experiment's start goes with its tuning."""
+    bridge = bridge_of(make_tuning(experiment))
+    bridge.check_start(str(experiment.start.get("name")))
+    built_for = bridge.source_task(task)
+    built = make_net(experiment, shape=built_for.shape, classes=built_for.classes, vocabulary=vocabulary)
+    return Model(
+        built=built,
+        built_for=built_for,
+        net=bridge.wrap(built, task, seed=experiment.seed),
+        bridge=bridge,
+    )
 
 
 def start_context(
-    experiment: Experiment, source: Source, *, device: torch.device, folder: Path, progress: Progress
+    experiment: Experiment, source: Source, task: Task, *, device: torch.device, folder: Path, progress: Progress
 ) -> StartContext:
-    """What a start may know of an experiment on this data set."""
+    """What a start may know of an experiment on this data set whose model is built for this task."""
 
     def build_as_ours(classes: int, seed: int) -> Net:
-        return make_net(experiment, shape=source.shape, classes=classes, vocabulary=source.vocabulary, seed=seed)
+        return make_net(experiment, shape=task.shape, classes=classes, vocabulary=source.vocabulary, seed=seed)
 
     return StartContext(
-        shape=source.shape,
-        classes=source.classes,
+        shape=task.shape,
+        classes=task.classes,
         seed=experiment.seed,
         device=device,
         folder=folder,
@@ -170,32 +220,69 @@ def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examp
     return dataclasses.replace(chosen, labels=labels)
 
 
+def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequence[str]) -> FlatSpace:
+    """What the federation trains together: all that is trained, less the head where it stays with its client."""
+    if not isinstance(method, Personalised):
+        return FlatSpace(net, names)
+    head = set(net.parts()["head"]) if method.head_stays_home else set()
+    space = FlatSpace(net, [name for name in names if name not in head])
+    method.check(net, space)
+    if method.keeps_state and experiment.privacy.sampler == "fixed-size":
+        raise SordinoError(
+            "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
+            "then; set [privacy] sampler = 'poisson' or 'everyone'."
+        )
+    return space
+
+
 def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
-    """Build and check all parts. Nothing is written, and no private value leaves."""
+    """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
     device = make_device(experiment.engine.device)
     method = make_method(experiment)
     start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
-    net = make_net(experiment, shape=source.shape, classes=source.classes, vocabulary=source.vocabulary)
-    names = trainable_names(experiment, net)
-    tariff = make_tariff(experiment, method, clients=federated.partition.clients, sizes=federated.sizes)
-    start.prepare(net, start_context(experiment, source, device=device, folder=folder, progress=progress))
-    net.to(device)
-    whole = net
-    anchors = public_anchors(tariff.mechanism, source, seed=experiment.seed)
-    if frozen_body(net, names):
-        anchors = None if anchors is None else cached_outputs(net, anchors, device)
-        net, source = with_cached_features(net, source, device)
-        federated = Federated(source=source, partition=federated.partition)
-    return Setup(
+    task = Task(shape=source.shape, classes=source.classes)
+    model = make_model(experiment, task, vocabulary=source.vocabulary)
+    net = model.net
+    phases = make_phases(experiment, net)
+    for phase in phases:
+        shared_space(experiment, method, net, phase.trainable)
+    tariff = make_tariff(
+        experiment,
+        method,
+        clients=federated.partition.clients,
+        sizes=federated.sizes,
+        before=charges_before(experiment, make_tuning(experiment), method, federated.sizes),
+    )
+    start.prepare(
+        model.built,
+        start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),
+    )
+    net.to(device).train()
+    ready = Setup(
         experiment=experiment,
         method=method,
+        phases=phases,
+        loaded=federated,
         federated=federated,
-        whole=whole,
+        whole=net,
         net=net,
-        space=FlatSpace(net, names),
+        space=FlatSpace(net),
         tariff=tariff,
         device=device,
-        anchors=anchors,
+        loaded_anchors=public_anchors(tariff.mechanism, source, seed=experiment.seed),
     )
+    return in_phase(ready, phases[0])
+
+
+def in_phase(setup: Setup, phase: Phase) -> Setup:
+    """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
+    net, federated, anchors = setup.whole, setup.loaded, setup.loaded_anchors
+    space = shared_space(setup.experiment, setup.method, net, phase.trainable)
+    if frozen_body(net, phase.trainable):
+        anchors = None if anchors is None else cached_outputs(net, anchors, setup.device)
+        net, source = with_cached_features(net, federated.source, setup.device)
+        federated = dataclasses.replace(federated, source=source)
+        space = FlatSpace(net, space.names)
+    return dataclasses.replace(setup, net=net, federated=federated, space=space, anchors=anchors)

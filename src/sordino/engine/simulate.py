@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,20 +13,27 @@ from typing import Any
 import torch
 
 from sordino.engine.allocator import tune_allocator
-from sordino.engine.evaluate import accuracy
+from sordino.engine.choice import choose_tuning
+from sordino.engine.client_tests import client_figures
+from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
+from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
-from sordino.engine.setup import Setup, prepare
+from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
 from sordino.methods.method import State
+from sordino.methods.personal import Personalised
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.streams import stream_id
+from sordino.tuning import Phase
+from sordino.tuning.auto import Auto
+from sordino.tuning.unified import head_then_all
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class Moment:
     total: int
     accuracy: float | None = None
     epsilon: float | None = None
+    note: str = ""
+    """A sentence to keep on the screen."""
 
 
 Watcher = Callable[[Moment], None]
@@ -54,52 +65,94 @@ def simulate(
     setup = prepare(
         experiment, folder=folder or Path.cwd(), progress=lambda done, total: watch(Moment("pre-training", done, total))
     )
-    workers = Workers(
-        setup.net, setup.space, seed=experiment.seed, device=setup.device, workers=experiment.engine.workers
-    )
-    try:
-        return _Simulation(setup, RunRecord(out), workers, resume, watch).run()
-    finally:
-        workers.close()
+    with ExitStack() as closing:
+        return _Simulation(setup, RunRecord(out), closing, resume, watch).run()
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, record: RunRecord, workers: Workers, resume: bool, watch: Watcher) -> None:
+    def __init__(self, setup: Setup, record: RunRecord, closing: ExitStack, resume: bool, watch: Watcher) -> None:
         self.setup, self.record, self.watch = setup, record, watch
-        experiment = setup.experiment
+        self._closing = closing
+        self.workers = self._hire()
         first = setup.space.read(setup.net)
         facts = record.begin(
-            experiment, resume=resume, facts=_settle(setup, workers, first) if not record.experiment.exists() else {}
+            setup.experiment,
+            resume=resume,
+            facts=_settle(setup, self.workers, first) if not record.experiment.exists() else {},
         )
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
-        self.state: State = dict(checkpoint.state) if checkpoint else {"model": first}
-        clips = MovedClips.taken_from(self.state)
-        self.state = {key: value.to(setup.device) for key, value in self.state.items()}
+        kept: State = dict(checkpoint.state) if checkpoint else {"model": first}
+        self._clips = MovedClips.taken_from(kept)
+        self.state = {key: value.to(setup.device) for key, value in kept.items()}
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self.schedule = facts["schedule"]
-        sampler = setup.tariff.sampler
-        self.federation = SimulatedFederation(
+        self._door = Door(self.ledger, _noise_source(setup.experiment))
+        self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
+        self.choice = checkpoint.choice if checkpoint else None
+        self._enter(fresh=checkpoint is None)
+        self.personal = _personal_store(self.setup)
+        if self.personal is not None and self.next_round:
+            self.personal.load(record.personal_file(self.next_round))
+        self.federation = self._federation()
+        if checkpoint is None and self.choice is not None:
+            self._save(0)
+
+    def _enter(self, *, fresh: bool) -> None:
+        """Settle the phases where the tuning leaves that to the data, and take up the one the run stands in."""
+        tuning, before = make_tuning(self.setup.experiment), self.setup.phases[0]
+        if isinstance(tuning, Auto):
+            self.choice = self.choice or choose_tuning(self.setup, tuning, self._door, self.workers)
+            self.watch(Moment("choosing", 1, 1, note=self.choice["sentence"]))
+            rounds = self.setup.experiment.rounds
+            phases = head_then_all(self.setup.whole, first=self.choice["head_rounds"], rounds=rounds)
+            self.setup = dataclasses.replace(self.setup, phases=phases)
+        now = self.setup.phase(max(0, self.next_round - 1))
+        if now != before:
+            self._move_to(now)
+        if fresh:
+            self.state = {"model": self.setup.space.read(self.setup.net)}
+
+    def _hire(self) -> Workers:
+        engine = self.setup.experiment.engine
+        workers = Workers(
+            self.setup.net,
+            self.setup.space,
+            seed=self.setup.experiment.seed,
+            device=self.setup.device,
+            workers=engine.workers,
+        )
+        self._closing.callback(workers.close)
+        return workers
+
+    def _federation(self) -> SimulatedFederation:
+        setup = self.setup
+        return SimulatedFederation(
             sizes=setup.federated.sizes,
-            expected_cohort=sampler.expected_cohort,
+            expected_cohort=setup.tariff.sampler.expected_cohort,
             space=setup.space,
             data=setup.federated.client,
             tariff=setup.tariff,
-            door=Door(self.ledger, _noise_source(experiment)),
-            workers=workers,
+            door=self._door,
+            workers=self.workers,
             schedule=self.schedule,
-            keep_diagnostics=record.save_diagnostics if _is_simulation(experiment) else lambda number, tensors: None,
+            keep_diagnostics=self.record.save_diagnostics
+            if _is_simulation(setup.experiment)
+            else lambda number, tensors: None,
+            personal=self.personal,
             anchors=setup.anchors,
-            clips=clips,
-            traffic=Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic(),
+            clips=self._clips,
+            traffic=self._traffic,
         )
 
     def run(self) -> dict[str, Any]:
         experiment = self.setup.experiment
         for number in range(self.next_round, experiment.rounds):
             begin = time.perf_counter()
+            if number and self.setup.phase(number) != self.setup.phase(number - 1):
+                self._switch(self.setup.phase(number))
             self.state = self.setup.method.round(number, self.state, self.federation)
             metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
             self.seconds += time.perf_counter() - begin
@@ -110,21 +163,41 @@ class _Simulation:
             )
         return self._finish()
 
+    def _switch(self, phase: Phase) -> None:
+        """Go on in another phase from the model reached so far; whatever else was kept belongs to the old coordinates."""
+        self.setup.space.write(self.setup.net, self.state["model"])
+        self._move_to(phase)
+        self.state = {"model": self.setup.space.read(self.setup.net)}
+        self.personal = _personal_store(self.setup)
+        self.federation = self._federation()
+
+    def _move_to(self, phase: Phase) -> None:
+        self.workers.close()
+        self.setup = in_phase(self.setup, phase)
+        self.workers = self._hire()
+
     def _evaluate(self, number: int) -> dict[str, Any]:
-        """Accuracy on the public test split, which is free, and ε so far."""
+        """Scores on the public test split, which are free, and ε so far."""
         self.setup.space.write(self.setup.net, self.state["model"])
         view = self.setup.experiment.privacy.view
-        metrics = {
+        scores = evaluate(self.setup.net, self.setup.federated.source.test, self.setup.device)
+        metrics: dict[str, Any] = {
             "round": number,
-            "accuracy": accuracy(self.setup.net, self.setup.federated.source.test, self.setup.device),
+            "accuracy": scores.accuracy,
+            "auroc": scores.auroc,
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
+            **self._public_figures(),
         }
+        if _is_simulation(self.setup.experiment):
+            metrics.update(client_figures(self.setup, self.workers, number, self.state, self.personal))
         self.record.append_metrics(metrics)
         return metrics
 
     def _save(self, rounds_done: int) -> None:
-        traffic = self.federation.traffic
+        traffic = self._traffic
+        if self.personal is not None:
+            self.personal.save(self.record.personal_file(rounds_done))
         self.record.save_checkpoint(
             Checkpoint(
                 rounds_done=rounds_done,
@@ -132,14 +205,22 @@ class _Simulation:
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
-                state={**self.state, **self.federation.clips.to_state()},
+                state={**self.state, **self._clips.to_state()},
+                choice=self.choice,
             )
         )
+        self.record.forget_personal_files(except_for=rounds_done)
+
+    def _public_figures(self) -> dict[str, float]:
+        method = self.setup.method
+        return method.public_figures(self.state) if isinstance(method, Personalised) else {}
 
     def _diagnostics(self) -> dict[str, Any]:
+        last = self.record.read_metrics()[-1:]
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
-            "non_finite_contributions_since_start_or_resume": self.federation.door.zeroed,
+            "non_finite_contributions_since_start_or_resume": self._door.zeroed,
+            **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
     def _finish(self) -> dict[str, Any]:
@@ -147,15 +228,23 @@ class _Simulation:
         setup.space.write(setup.net, self.state["model"])
         summary = summarise(
             setup,
-            accuracy=accuracy(setup.net, setup.federated.source.test, setup.device),
+            metrics=self.record.read_metrics(),
             epsilon=epsilon_by_view(self.ledger),
             seconds=self.seconds,
-            traffic=self.federation.traffic,
+            traffic=self._traffic,
+            choice=self.choice or {},
             schedule=self.schedule,
             diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
         )
         self.record.finish(setup.whole.state_dict(), summary)
         return summary
+
+
+def _personal_store(setup: Setup) -> PersonalStore | None:
+    if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
+        return None
+    first = setup.method.first_personal(setup.net).to(setup.device)
+    return PersonalStore(clients=setup.federated.partition.clients, first=first)
 
 
 def _is_simulation(experiment: Experiment) -> bool:
@@ -167,8 +256,8 @@ def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, An
     """What is decided once, when a run first begins."""
     asked = setup.experiment.engine.schedule
     seconds: dict[str, float] = {}
-    name = asked
-    if asked == "auto":
+    name = "workers" if asked == "auto" else asked
+    if asked == "auto" and len(setup.phases) == 1:
         sizes, source = setup.federated.sizes, setup.federated.source
         name, seconds = choose(
             setup.net,

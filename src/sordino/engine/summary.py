@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.core import View
+from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.federation import Traffic
 from sordino.engine.setup import Setup
 from sordino.engine.tariff import warnings_of
+from sordino.models import FlatSpace
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
 
 
@@ -34,20 +37,24 @@ def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:
 def summarise(
     setup: Setup,
     *,
-    accuracy: float,
+    metrics: Sequence[Mapping[str, Any]],
     epsilon: dict[View, dict[str, Any]],
     seconds: float,
     traffic: Traffic,
+    choice: dict[str, Any],
     schedule: str,
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
+    """The last round is always evaluated, so the scores are those of the final model."""
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
     simulated = privacy.noise_source == "seeded"
     return {
         "name": experiment.name,
         "method": experiment.method["name"],
-        "accuracy": accuracy,
+        "accuracy": metrics[-1]["accuracy"],
+        "auroc": metrics[-1]["auroc"],
+        "accuracy_epsilon_area": accuracy_epsilon_area(metrics),
         "unit": tariff.unit,
         "neighbours": privacy.neighbours,
         "view": privacy.view,
@@ -66,6 +73,11 @@ def summarise(
         "rounds": experiment.rounds,
         "parameters": sum(parameter.numel() for parameter in setup.whole.parameters()),
         "trained_parameters": setup.space.size,
+        "phases": [
+            {"first_round": phase.first_round, "trained_parameters": FlatSpace(setup.whole, phase.trainable).size}
+            for phase in setup.phases
+        ],
+        "choice": choice,
         "seconds": seconds,
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,

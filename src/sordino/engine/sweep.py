@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
@@ -11,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.engine.record import read_summary
+from sordino.engine.record import RunRecord, read_summary
 from sordino.engine.simulate import Moment, Watcher, simulate
 from sordino.experiment import Experiment, Table, experiment, override
 from sordino.files import to_json, write_whole
 from sordino.privacy.streams import stream_id
-
-LONGEST_NAME = 150
 
 Point = tuple[str, ...]
 """The `key=value` settings that tell one configuration from another."""
@@ -83,7 +82,9 @@ def run_sweep(sweep: Sweep, out: Path, *, folder: Path, watch: Watcher) -> list[
     found: dict[Point, list[dict[str, Any]]] = {point: [] for point in sweep.points()}
     for number, (point, seed, one) in enumerate(runs, start=1):
         place = out / _folder_name(point) / f"seed-{seed}"
-        if not (place / "summary.json").exists():
+        if (place / "summary.json").exists():
+            _refuse_other(place, one)
+        else:
             simulate(one, place, resume=True, folder=folder, watch=_numbered(watch, number, len(runs)))
         found[point].append(read_summary(place))
     rows = [_row(point, summaries) for point, summaries in found.items()]
@@ -93,11 +94,17 @@ def run_sweep(sweep: Sweep, out: Path, *, folder: Path, watch: Watcher) -> list[
     return rows
 
 
+def _refuse_other(place: Path, wanted: Experiment) -> None:
+    """A finished run counts only if it is the run that this sweep asks for."""
+    if RunRecord(place).read_experiment()["fingerprint"] != wanted.fingerprint():
+        raise SordinoError(
+            f"{place} holds a finished run of another experiment; the file has changed since, so choose another --out folder."
+        )
+
+
 def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], None]:
     def told(moment: Moment) -> None:
-        watch(
-            Moment(f"run {number}/{total}: {moment.stage}", moment.done, moment.total, moment.accuracy, moment.epsilon)
-        )
+        watch(dataclasses.replace(moment, stage=f"run {number}/{total}: {moment.stage}"))
 
     return told
 
@@ -105,8 +112,8 @@ def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], Non
 def _folder_name(point: Point) -> str:
     """The settings as a folder's name; long ones are cut, and told apart by a digest of the whole."""
     plain = "__".join(point) or "all"
-    name = "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{stream_id(plain):x}"
+    safe = "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)[:120]
+    return safe if safe == plain else f"{safe}-{stream_id(plain):x}"
 
 
 def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -120,6 +127,24 @@ def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "accuracy": statistics.mean(accuracies),
         "spread": statistics.stdev(accuracies) if len(accuracies) > 1 else math.nan,
         "accuracies": accuracies,
+        "auroc": _mean(summaries, "auroc"),
+        "accuracy_epsilon_area": _mean(summaries, "accuracy_epsilon_area"),
         "epsilon": epsilons,
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),
+        **_own_mix(summaries),
     }
+
+
+def _own_mix(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Over seeds, the mean over clients of accuracy in their own mix of labels, where runs have it: outside every ε."""
+    found = [summary["non_private_diagnostics"].get("non_private_clients") for summary in summaries]
+    if not all(found):
+        return {}
+    means = [clients["mean"] for clients in found]
+    spread = statistics.stdev(means) if len(means) > 1 else math.nan
+    return {"non_private_own_mix": {"mean": statistics.mean(means), "spread": spread, "means": means}}
+
+
+def _mean(summaries: Sequence[Mapping[str, Any]], field: str) -> float | None:
+    values = [summary[field] for summary in summaries if summary.get(field) is not None]
+    return statistics.mean(values) if values else None

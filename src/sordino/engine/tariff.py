@@ -8,15 +8,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sordino.core import VIEWS, SordinoError, Unit, View
+from sordino.core import VIEWS, Norm, SordinoError, Unit, View
 from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method, NoisySteps
+from sordino.methods.personal import OUTSIDE, Personalised
 from sordino.privacy.accounting import Spent, spent
+from sordino.privacy.adaptive_clip import AdaptiveClip
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.clipping import Clip
 from sordino.privacy.events import joint
+from sordino.privacy.gep import Gep
 from sordino.privacy.ledger import Budget
 from sordino.privacy.mechanisms import MECHANISMS, Mechanism
 from sordino.privacy.pricing import (
@@ -25,15 +29,20 @@ from sordino.privacy.pricing import (
     Uses,
     neighbours_in,
     price_local_steps,
+    price_uncovered,
     price_unprotected,
     price_upload,
     unbounded,
 )
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
 from sordino.settings import member
+from sordino.tuning import TUNINGS, bridge_of
 
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
+
+LISTED_IN_PLAN = 20
+"""Up to this many clients, a plan lists the ε of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +65,12 @@ class Tariff:
     noise_multiplier: float
     per_client: Mapping[int, float] = field(default_factory=dict)
     retires: bool = False
+    uncovered: str = ""
+    """Why no ε holds whatever noise is drawn; nothing where one does."""
+    personal: bool = False
+    """Whether clients end up with models of their own, which no ε covers."""
+    before: Mapping[DpEvent, int] = field(default_factory=dict)
+    """What every client pays before the first round."""
 
     @cached_property
     def _prices(self) -> dict[tuple[float, float, float, int], Price]:
@@ -93,7 +108,7 @@ class Tariff:
         rounds = range(client % sampler.period, sampler.rounds, sampler.period)
         first = {self.mechanism.stage(number): number for number in reversed(rounds)}
         turns = Counter(self.mechanism.stage(number) for number in rounds)
-        bill: Counter[DpEvent] = Counter()
+        bill: Counter[DpEvent] = Counter(self.before)
         for stage, times in turns.items():
             bill[self.price(client, first[stage]).in_view(view).event] += times
         return bill
@@ -128,6 +143,26 @@ class Tariff:
             for view in VIEWS
         }
 
+    def each(self, privacy: PrivacySection) -> dict[int, float]:
+        """ε of each of a few clients in the promised view, if all are drawn as often as can be; empty where all pay alike."""
+        if not self.protected or self.sampler.clients > LISTED_IN_PLAN:
+            return {}
+        neighbours = neighbours_in(privacy.view, privacy.neighbours)
+        found: dict[frozenset[tuple[DpEvent, int]], float] = {}
+        epsilons: dict[int, float] = {}
+        for client in range(self.sampler.clients):
+            bill = self.bill(client, privacy.view)
+            key = frozenset(bill.items())
+            if key not in found:
+                found[key] = spent(bill, delta=privacy.delta, neighbours=neighbours, precise=True).epsilon
+            epsilons[client] = found[key]
+        return epsilons if len(found) > 1 else {}
+
+    def noise_facts(self) -> dict[str, str]:
+        """What a plan should say of noise that changes over the rounds."""
+        first, last = (self.price(0, number).noise_multiplier for number in (0, self.sampler.rounds - 1))
+        return {} if first == last else {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
+
     def _representatives(self) -> list[int]:
         turns = range(min(self.sampler.period, self.sampler.clients))
         if self.steps is None or self.sizes is None:
@@ -155,8 +190,9 @@ class Tariff:
                 rate=rate,
                 steps=self.steps.local_steps,
                 server_holds_data=self.pooled,
+                clip_groups=len(self.clip.groups),
             )
-        return price_upload(
+        price = price_upload(
             placement=self.placement,
             uses="each" if self.per_client else self.uses,
             mechanism=self.mechanism,
@@ -164,9 +200,17 @@ class Tariff:
             sampler=self.sampler,
             colluders=self.colluders,
         )
+        return price_uncovered(price, self.uncovered) if self.uncovered else price
 
 
-def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: Sequence[int] | None) -> Tariff:
+def make_tariff(
+    experiment: Experiment,
+    method: Method,
+    *,
+    clients: int,
+    sizes: Sequence[int] | None,
+    before: Mapping[DpEvent, int] = MappingProxyType({}),
+) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given."""
     privacy = experiment.privacy
     mechanism: Mechanism = member(MECHANISMS, privacy.mechanism_table, where="privacy.mechanism")
@@ -174,6 +218,12 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         raise SordinoError(
             f"Mechanism {privacy.mechanism_table['name']!r} is for example-level methods, but {experiment.method['name']!r} protects "
             f"clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another mechanism."
+        )
+    clip = _clip(experiment, method, mechanism.norm)
+    if clip.groups and isinstance(mechanism, AdaptiveClip | Gep):
+        raise SordinoError(
+            f"Mechanism {privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(clip.groups)} apart; set clip = 'joint', or choose another mechanism."
         )
     job = method.job
     tariff = Tariff(
@@ -187,11 +237,24 @@ def make_tariff(experiment: Experiment, method: Method, *, clients: int, sizes: 
         mechanism=mechanism,
         placement=privacy.noise,
         sampler=make_sampler(experiment, clients=clients),
-        clip=Clip(bound=privacy.clip_norm if method.protected else math.inf, norm=mechanism.norm),
+        clip=clip,
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
+        uncovered=method.uncovered if isinstance(method, Personalised) else "",
+        personal=isinstance(method, Personalised),
+        before=before,
     )
     return _with_noise(tariff, privacy, clients) if method.protected else tariff
+
+
+def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:
+    groups = bridge_of(member(TUNINGS, experiment.tuning, where="tuning")).clip_groups() if method.protected else {}
+    if groups and method.unit != "example":
+        raise SordinoError(
+            f"Method {experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(groups)} apart in every example's gradient; set clip = 'joint', or choose method 'dp-sgd'."
+        )
+    return Clip(bound=experiment.privacy.clip_norm if method.protected else math.inf, norm=norm, groups=groups)
 
 
 def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:
@@ -218,6 +281,10 @@ def warnings_of(tariff: Tariff, privacy: PrivacySection, *, rows: int) -> list[s
             f"δ = {privacy.delta:g} is not below 1/{units}, one over the number of {tariff.unit}s: a mechanism that publishes "
             "one of them whole could meet it. Lower [privacy] delta."
         )
+    if tariff.uncovered:
+        warnings.append(f"No ε holds, whatever the noise: {tariff.uncovered}.")
+    if tariff.personal:
+        warnings.append(OUTSIDE)
     if privacy.noise_source == "seeded" and tariff.protected:
         warnings.append(
             "The noise is seeded and reproducible: this is a simulation. Set [privacy] noise_source = 'secure' to release the model."

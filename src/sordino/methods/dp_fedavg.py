@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from sordino.core import Unit
-from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import METHODS, Broadcast, Federation, State
-from sordino.privacy.pricing import Uses
-from sordino.settings import Positive
+from sordino.methods.averaging import Averaging
+from sordino.methods.method import METHODS
 
 
 @METHODS.register("dp-fedavg")
 @dataclass(frozen=True, kw_only=True)
-class DpFedAvg(LocalSgd):
+class DpFedAvg(Averaging):
     """Client-level DP: average of clipped, noised client updates (E local epochs, or FedSGD with full_batch).
 
     Formal guarantee: the model depends on the uploads through their noisy sum alone, over a fixed denominator.
     """
-
-    server_learning_rate: Positive = 1.0
-
-    unit: ClassVar[Unit] = "client"
-    uses: ClassVar[Uses] = "sum"
-    protected: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-
-    @property
-    def job(self) -> LocalSgd:
-        return self
-
-    def round(self, number: int, state: State, federation: Federation) -> State:
-        total = federation.collect_sum(number, Broadcast.of(state["model"]), self.job)
-        step = self.server_learning_rate / federation.expected_cohort
-        return {**state, "model": state["model"] + step * total.value}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,6 +11,7 @@ from sordino.core import Unit
 from sordino.methods.method import METHODS, Broadcast, Federation, State
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.privacy.pricing import Uses
+from sordino.settings import Positive
 
 
 @METHODS.register("dp-sgd")
@@ -16,10 +19,14 @@ from sordino.privacy.pricing import Uses
 class DpSgd(NoisySgd):
     """Example-level DP: noisy steps on Poisson batches, in one place or inside each client with averaging.
 
+    FedSGD is batch_size = "full" with one local step: every client's mean clipped gradient, with its own noise. `beta`
+    stands for a learning rate of β/√T over T rounds.
+
     Formal guarantee: that of every client's noisy steps; averaging them is post-processing.
     """
 
     where: Literal["one-place", "clients"] = "clients"
+    beta: Positive | None = None
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
@@ -28,6 +35,12 @@ class DpSgd(NoisySgd):
     @property
     def pooled(self) -> bool:
         return self.where == "one-place"
+
+    def for_rounds(self, rounds: int) -> DpSgd:
+        """The same method with its learning rate worked out for a run of so many rounds."""
+        if self.beta is None:
+            return self
+        return dataclasses.replace(self, learning_rate=self.beta / math.sqrt(rounds), beta=None)
 
     @property
     def job(self) -> NoisySgd:

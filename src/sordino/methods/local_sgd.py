@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from sordino.data.examples import Examples
@@ -48,14 +48,34 @@ class LocalSgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)
 
     def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor:
-        net, space, optimiser = context.net, context.space, self.optimiser
+        net, space = context.net, context.space
         space.write(net, start)
-        trained = set(space.names)
-        parameters: list[Tensor] = [parameter for name, parameter in net.named_parameters() if name in trained]
-        velocities = optimiser.velocities(parameters)
-        features, labels = examples.features(context.device), examples.labels.to(context.device)
-        draw_dropout_from(net, context.generator("dropout"))
-        for rows in self.batches(len(examples), context.generator("batches")):
-            loss = cross_entropy(net(features[rows]), labels[rows])
-            optimiser.step(parameters, list(torch.autograd.grad(loss, parameters)), velocities, self.learning_rate)
+        parameters = space.parameters(net)
+        self.descend(parameters, self.gradients(parameters, examples, context))
         return space.read(net) - start
+
+    def gradients(
+        self, parameters: Sequence[Tensor], examples: Examples, context: ClientContext
+    ) -> Iterator[list[Tensor]]:
+        """The gradient of each step in turn, at the values that the parameters have when it is asked for."""
+        features, labels = examples.features(context.device), examples.labels.to(context.device)
+        draw_dropout_from(context.net, context.generator("dropout"))
+        return self.gradients_of(context.net, parameters, features, labels, context.generator("batches"))
+
+    def gradients_of(
+        self,
+        module: nn.Module,
+        parameters: Sequence[Tensor],
+        features: Tensor,
+        labels: Tensor,
+        batches: torch.Generator,
+    ) -> Iterator[list[Tensor]]:
+        for rows in self.batches(len(labels), batches):
+            loss = cross_entropy(module(features[rows]), labels[rows])
+            yield list(torch.autograd.grad(loss, parameters))
+
+    def descend(self, parameters: list[Tensor], gradients: Iterator[list[Tensor]]) -> None:
+        optimiser = self.optimiser
+        velocities = optimiser.velocities(parameters)
+        for gradient in gradients:
+            optimiser.step(parameters, gradient, velocities, self.learning_rate)

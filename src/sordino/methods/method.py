@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -64,6 +64,29 @@ class StepRelease(Protocol):
     ) -> Tensor: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What one turn of a client gives: an update to bound, charge and noise, and what stays with the client."""
+
+    update: Tensor
+    personal: Tensor
+    support: Tensor | None = None
+    """Where the update is sent at all, if the client itself chose: it shows, and no noise covers it."""
+
+
+@runtime_checkable
+class PersonalJob(Protocol):
+    """Client-level work of a client that keeps something of its own from one turn to the next."""
+
+    def workload(self, examples: int) -> tuple[int, int]: ...
+
+    def upload_numbers(self, space: FlatSpace) -> float:
+        """How many numbers one upload sends."""
+        ...
+
+    def turn(self, start: Tensor, own: Tensor, examples: Examples, context: ClientContext) -> Turn: ...
+
+
 class NoisySteps(Protocol):
     """Example-level work: every step goes through the door inside the client, so what comes back is released."""
 
@@ -91,12 +114,23 @@ class Broadcast:
 
     common: Released[Tensor]
     personal: Mapping[int, Released[Tensor]] = field(default_factory=dict)
+    wanted: Released[Tensor] | None = None
+    """The coordinates that clients are to send, where not all: chosen in the open, so only their values travel."""
 
     @staticmethod
-    def of(model: Tensor, personal: Mapping[int, Tensor] | None = None) -> Broadcast:
+    def of(model: Tensor, personal: Mapping[int, Tensor] | None = None, wanted: Tensor | None = None) -> Broadcast:
         """From what the server keeps, which is made of released values alone."""
         copies = {client: Released.public(copy) for client, copy in (personal or {}).items()}
-        return Broadcast(common=Released.public(model), personal=copies)
+        return Broadcast(
+            common=Released.public(model),
+            personal=copies,
+            wanted=None if wanted is None else Released.public(wanted),
+        )
+
+    @property
+    def upload_like(self) -> Tensor:
+        """A tensor of an upload's shape."""
+        return self.common.value if self.wanted is None else self.common.value[self.wanted.value]
 
     def to(self, client: int) -> Released[Tensor]:
         return self.personal.get(client, self.common)
@@ -118,8 +152,15 @@ class Federation(Protocol):
     """Rows per client, declared public."""
     space: FlatSpace
 
-    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> Released[Tensor]:
+    @property
+    def clip_norm(self) -> float: ...
+
+    def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob) -> Released[Tensor]:
         """The noisy sum of clipped updates over this round's cohort."""
+        ...
+
+    def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
+        """The sum of updates noised only where their senders chose: the choice shows, so nothing is promised."""
         ...
 
     def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
@@ -164,6 +205,13 @@ class Method(Protocol):
         ...
 
     def round(self, number: int, state: State, federation: Federation) -> State: ...
+
+
+@runtime_checkable
+class RoundsAware(Protocol):
+    """A method with settings that depend on how long the run is."""
+
+    def for_rounds(self, rounds: int) -> Method: ...
 
 
 METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")

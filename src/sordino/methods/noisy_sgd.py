@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -22,23 +22,32 @@ if TYPE_CHECKING:
     from sordino.privacy.noise import NoiseSource
 
 
+FULL_BATCH_CHUNK = 512
+"""Rows whose gradients are held in memory at once where a batch is all there is and nothing else was asked."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisySgd:
-    """`local_steps` on fresh Poisson batches of the client's own rows.
+    """`local_steps` on fresh Poisson batches of the client's own rows; batch_size = "full" takes all rows every time.
 
     Formal guarantee: each step releases a sum over a fresh Poisson batch of one owner's rows, each row's gradient clipped,
     divided by the expected batch. Momentum and weight decay are post-processing.
     """
 
     local_steps: AtLeastOne = 1
-    batch_size: AtLeastOne = 256
+    batch_size: AtLeastOne | Literal["full"] = 256
     learning_rate: Positive = 0.1
     momentum: Momentum = 0.0
     weight_decay: NotNegative = 0.0
     physical_batch: AtLeastOne | None = None
 
     def rate(self, examples: int) -> float:
-        return min(1.0, self.batch_size / examples)
+        return 1.0 if self.batch_size == "full" else min(1.0, self.batch_size / examples)
+
+    @property
+    def chunk(self) -> int | None:
+        """How many rows' gradients are held in memory at once; None for a whole batch."""
+        return self.physical_batch or (FULL_BATCH_CHUNK if self.batch_size == "full" else None)
 
     def workload(self, examples: int) -> tuple[int, int]:
         return max(1, round(self.rate(examples) * examples)), self.local_steps
@@ -57,7 +66,11 @@ class NoisySgd:
     ) -> Released[Tensor]:
         clip = release.clip
         clipped = ClippedGradients(
-            context.net, trainable=context.space.names, norm=clip.norm, microbatch=self.physical_batch
+            context.net,
+            trainable=context.space.names,
+            groups=clip.groups or None,
+            norm=clip.norm,
+            microbatch=self.chunk,
         )
         draw_dropout_from(context.net, context.generator("dropout"))
         examples = context.size

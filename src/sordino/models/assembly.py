@@ -23,14 +23,15 @@ def build(
     inputs = Inputs(shape=shape, vocabulary=vocabulary)
     if classes < 1:
         raise SordinoError(f"A model needs at least one class, but {classes} came; check the data source.")
-    with _seeded(seed):
+    with seeded(seed):
         if ":" in name:
             return build_custom(name, inputs, classes, settings)
         return validated(MODELS[name], settings, where="model").build(inputs, classes)
 
 
 @contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
+def seeded(seed: int | None) -> Iterator[None]:
+    """Weights drawn inside come from this seed and leave torch's own generator as it was."""
     if seed is None:
         yield
         return

@@ -27,10 +27,7 @@ class FlatSpace:
 
     def read(self, model: nn.Module) -> Tensor:
         """A flat copy of the model's values."""
-        parameters = self._parameters(model)
-        if not parameters:
-            return torch.empty(0)
-        return torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        return flatten(self.parameters(model))
 
     def write(self, model: nn.Module, flat: Tensor) -> None:
         """Copy a flat buffer's values into the model."""
@@ -39,7 +36,7 @@ class FlatSpace:
         if not self.names:
             return
         with torch.no_grad():
-            torch._foreach_copy_(self._parameters(model), list(self.views(flat).values()))
+            torch._foreach_copy_(self.parameters(model), list(self.views(flat).values()))
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """The parameters as views into a flat buffer; a buffer of K rows gives K of each."""
@@ -51,6 +48,12 @@ class FlatSpace:
             for name, offset, size, shape in zip(self.names, self.offsets, self.sizes, self.shapes, strict=True)
         }
 
-    def _parameters(self, model: nn.Module) -> list[Tensor]:
+    def parameters(self, model: nn.Module) -> list[Tensor]:
+        """The model's own parameters, in the order of the buffer."""
         parameters = dict(model.named_parameters())
         return [parameters[name] for name in self.names]
+
+
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
+    """One flat copy of all values, in the order of the tensors."""
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]) if tensors else torch.empty(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from sordino.models.parts import Net
 
 M = TypeVar("M", bound=nn.Module)
 
+NORM_GROUPS = 32
 SAME_MODEL = "use a plain state dict of the same model"
 NEW_HEAD = f"{SAME_MODEL}, or keep_head = false for a new head"
 
@@ -60,6 +62,17 @@ def frozen_batchnorm(model: M) -> M:
             if layer not in fixed:
                 fixed[layer] = _fixed(name, layer)
             model.set_submodule(name, fixed[layer])
+    return model
+
+
+def normalised_by_groups(model: M) -> M:
+    """Put GroupNorm with the same scale and shift in the place of every FrozenBatchNorm: without stored statistics to go by,
+    each example is normalised by its own."""
+    for name, layer in list(model.named_modules()):
+        if isinstance(layer, FrozenBatchNorm):
+            norm = nn.GroupNorm(math.gcd(NORM_GROUPS, layer.num_features), layer.num_features, eps=layer.eps)
+            norm.load_state_dict(dict(layer.named_parameters()))
+            model.set_submodule(name, norm)
     return model
 
 

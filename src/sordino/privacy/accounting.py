@@ -35,7 +35,6 @@ from sordino.privacy.events import Releases, canonical, describe, sampling
 from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.loss_distribution import (
     Divergence,
-    Floats,
     Losses,
     compose,
     gaussian,
@@ -45,6 +44,7 @@ from sordino.privacy.loss_distribution import (
     replaced_gaussian,
     window,
 )
+from sordino.privacy.normal import Floats
 
 Accountant = Literal["pld", "rdp", "pure", "none"]
 

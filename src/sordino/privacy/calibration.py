@@ -17,6 +17,8 @@ Plan = Callable[[float], Mapping["DpEvent", int]]
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e12
 TIGHTNESS = 0.999
 """A search ends between this share of the target and the target."""
+PURE_TIGHTNESS = 1 - 1e-9
+"""At δ = 0 multipliers simply add up, so the search can be as sharp as floats are."""
 
 
 def calibrate(plan: Plan, *, epsilon: float, delta: float, neighbours: Neighbours) -> float:
@@ -39,7 +41,7 @@ def calibrate(plan: Plan, *, epsilon: float, delta: float, neighbours: Neighbour
         return math.log(max(figure, 1e-12) / epsilon)
 
     low, high = _bracket(excess, epsilon)
-    noise_multiplier = _search(excess, low, high)
+    noise_multiplier = _search(excess, low, high, TIGHTNESS if delta > 0 else PURE_TIGHTNESS)
     while excess(noise_multiplier, precise=True) > 0:
         noise_multiplier *= 1.001
     return noise_multiplier
@@ -71,11 +73,11 @@ def _bracket(excess: Callable[..., float], epsilon: float) -> tuple[Point, Point
         here = there
 
 
-def _search(excess: Callable[..., float], low: Point, high: Point) -> float:
+def _search(excess: Callable[..., float], low: Point, high: Point, tightness: float) -> float:
     """Interpolate between the brackets on log scales, halving whenever that is slow; always ends on the safe side."""
-    aim = math.log(TIGHTNESS) / 2
+    aim = math.log(tightness) / 2
     for turn in range(60):
-        if high[1] >= math.log(TIGHTNESS) or high[0] - low[0] < 1e-7:
+        if high[1] >= math.log(tightness) or high[0] - low[0] < (1 - tightness) / 1e4:
             break
         share = (low[1] - aim) / (low[1] - high[1])
         if turn % 3 == 2 or not math.isfinite(share):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import torch
@@ -21,10 +22,22 @@ class Clip:
 
     bound: float
     norm: Norm
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Parameters that are clipped apart from one another, each group to the bound; none where all are clipped as one."""
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one unit moves the sum: by the bound, or where groups are clipped apart by the norm of all their bounds."""
+        return self.bound * widening(len(self.groups), self.norm)
 
     def __post_init__(self) -> None:
         if math.isnan(self.bound) or self.bound <= 0:
             raise SordinoError(f"The clip norm must be a positive number, but {self.bound} came; set one such as 1.0.")
+
+
+def widening(groups: int, norm: Norm) -> float:
+    """The norm of as many ones as there are groups that are clipped apart: √2 in L2 for two."""
+    return math.sqrt(max(1, groups)) if norm == "l2" else float(max(1, groups))
 
 
 def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
@@ -94,4 +107,39 @@ Clipped = TypeVar("Clipped", bound=ClippedContributions)
 
 def bound_clipped(contributions: Private[Clipped], clip: Clip, *, units: int) -> Bounded:
     found: ClippedContributions = unwrap(contributions)
-    return seal(found.total, bound=clip.bound, norm=clip.norm, units=units, zeroed=found.nonfinite)
+    return seal(found.total, bound=clip.sensitivity, norm=clip.norm, units=units, zeroed=found.nonfinite)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticBound:
+    """The public range of a number about one owner's rows, and how far it moves when one row contributes nothing.
+
+    `moves` is proved where the statistic is defined. The proof must also hold in this form: when a row is replaced, the
+    number moves by at most twice as much.
+    """
+
+    largest: float
+    moves: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.largest < math.inf and 0 < self.moves < math.inf):
+            raise SordinoError(
+                f"A statistic needs a finite range and sensitivity above zero, but {self.largest} and {self.moves} came."
+            )
+
+    @property
+    def sensitivity(self) -> float:
+        return min(self.moves, self.largest)
+
+
+def bound_statistic(value: Private[float], bound: StatisticBound) -> Bounded:
+    """The number clamped to [0, largest], with what one row can change of it; a number that is not finite counts as zero.
+
+    Formal guarantee: clamping brings two numbers no further apart, so the clamped one moves by no more than the number does,
+    and by no more than its range is wide.
+    """
+    found: float = unwrap(value)
+    finite = math.isfinite(found)
+    clamped = min(max(found, 0.0), bound.largest) if finite else 0.0
+    total = torch.tensor([clamped], dtype=torch.float64)
+    return seal(total, bound=bound.sensitivity, norm="l1", units=1, zeroed=int(not finite))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sordino.core import Bounded, Released, SordinoError, mint, unwrap
+from sordino.core import Bounded, Private, Released, SordinoError, mint, unwrap
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Mechanism, Part
+from sordino.privacy.pricing import unbounded
 from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
@@ -35,6 +36,21 @@ class Permit:
         self._drawn: Counter[str] = Counter()
 
     def release(self, value: Bounded, part: str = UPDATE) -> Released[Tensor]:
+        total, scale = self._spend(value, part)
+        return mint(total + self._noise(total, scale, _purpose("release", part)))
+
+    def release_on_support(self, value: Bounded, support: Private[Tensor]) -> Released[Tensor]:
+        """Noise on the support alone. The support itself then shows, so every view must have been charged infinity."""
+        if not all(unbounded(charge.event) for charge in self._line.charges):
+            raise SordinoError(
+                "Noise on a private support leaves the support uncovered, but the ledger charged a finite ε; "
+                "choose a public mask, or noise on every coordinate."
+            )
+        total, scale = self._spend(value, UPDATE)
+        return mint(total + self._noise(total, scale, "release") * unwrap(support))
+
+    def _spend(self, value: Bounded, part: str) -> tuple[Tensor, float]:
+        """Open a value that is bounded as the line says, count one of the line's releases, and say how much noise it needs."""
         line, charged = self._line, self._charged(part)
         moves = line.moving_clip and part == UPDATE
         if value.norm != line.norm or (value.bound > charged.clip_bound and not moves):
@@ -49,8 +65,7 @@ class Permit:
         self._drawn[part] += 1
         self._door.zeroed += value.zeroed
         total: Tensor = unwrap(value)
-        scale = _scale(charged.noise_multiplier, value.bound if moves else charged.clip_bound)
-        return mint(total + self._noise(total, scale, _purpose("release", part)))
+        return total, _scale(charged.noise_multiplier, value.bound if moves else charged.clip_bound)
 
     def fill_seats(self, missing: int, like: Tensor, part: str = UPDATE) -> Released[Tensor]:
         """Noise in place of the shares of seats that stayed empty, so that the total is always the same."""

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sordino.privacy.normal import Floats, log_ndtr, ndtr
 
 TAIL_STANDARD_DEVIATIONS = 10.0
 """Gaussian noise beyond this has mass 8e-24 and is counted as an infinite loss."""
@@ -40,8 +39,6 @@ def gaussian(noise_multiplier: float) -> Divergence:
     reach = 0.5 / z**2 + TAIL_STANDARD_DEVIATIONS / z
 
     def delta(epsilon: Floats) -> Floats:
-        from scipy.special import log_ndtr, ndtr
-
         found: Floats = ndtr(0.5 / z - z * epsilon) - np.exp(epsilon + log_ndtr(-0.5 / z - z * epsilon))
         return found
 
@@ -101,8 +98,6 @@ def replaced_gaussian(noise_multiplier: float, rate: float) -> Divergence:
     reach = gain + min(loss, -math.log1p(-rate))
 
     def delta(epsilon: Floats) -> Floats:
-        from scipy.special import log_ndtr
-
         half = np.maximum(np.abs(epsilon) / 2, 1e-300)
         log_sinh = half + np.log(-np.expm1(-2 * half)) - math.log(2)
         asinh = np.logaddexp(0.5 * np.logaddexp(0, 2 * (log_a + log_sinh)), log_a + log_sinh)
@@ -221,20 +216,28 @@ def compose(parts: Sequence[tuple[Losses, int]], kept: Window) -> Losses:
     Formal guarantee: what falls outside the window and an allowance for rounding are counted as infinite losses, and
     masses that come out below zero are cut: each moves mass upwards only.
     """
-    from scipy.fft import irfft, next_fast_len, rfft
-
-    size = next_fast_len(max(kept.size, *(len(part.mass) for part, _ in parts)), real=True)
+    size = _quick_length(max(kept.size, *(len(part.mass) for part, _ in parts)))
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     offset, finite = 0, 0.0
     for part, count in parts:
-        spectrum *= rfft(part.mass, size) ** count
+        spectrum *= np.fft.rfft(part.mass, size) ** count
         offset += count * part.start
         finite += count * math.log1p(-part.infinite) if part.infinite < 1 else -math.inf
     rounding = ROUNDING_PER_TRANSFORM + ROUNDING_PER_STEP * sum(count for _, count in parts)
-    mass = np.roll(irfft(spectrum, size), -((kept.low - offset) % size))[: kept.size]
+    mass = np.roll(np.fft.irfft(spectrum, size), -((kept.low - offset) % size))[: kept.size]
     return Losses(
         interval=parts[0][0].interval,
         start=kept.low,
         mass=np.maximum(mass, 0),
         infinite=-math.expm1(finite) + kept.tail + rounding,
     )
+
+
+def _quick_length(least: int) -> int:
+    """The smallest length from `least` on with no prime factor above 5, at which transforms are quick."""
+    best = 1 << (least - 1).bit_length()
+    for fives in (5**power for power in range(12)):
+        for odd in (fives * 3**power for power in range(16)):
+            if odd < best:
+                best = min(best, odd << max(0, (-(-least // odd) - 1).bit_length()))
+    return best

@@ -15,6 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from hashlib import blake2b
+from threading import Lock
 from typing import ClassVar, Literal, Protocol
 
 import torch
@@ -26,6 +27,7 @@ from sordino.core import SordinoError
 Device = str | torch.device
 
 _CHUNK = 131_072  # words of scratch: small enough for the cache, large enough for torch to use its threads
+_RESERVE = 4 * _CHUNK
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(8 * _CHUNK))
 _LARGEST_SQUARED_RADIUS = torch.tensor(126 * math.log(2), dtype=torch.float64)
@@ -117,9 +119,29 @@ class SeededNoise(_CipherNoise):
 
 
 class SecureNoise(_CipherNoise):
-    """Noise nobody can repeat: every draw has a fresh key from the operating system, and forgets it."""
+    """Noise nobody can repeat: every key comes fresh from the operating system and is forgotten.
+
+    Small Gaussian draws are cut from a reserve of standard normal values, each handed out once, so that they cost per
+    value what large ones do.
+    """
 
     kind: ClassVar[Literal["seeded", "secure"]] = "secure"
+
+    def __init__(self) -> None:
+        self._reserve = torch.empty(0)
+        self._one_at_a_time = Lock()
+
+    def gaussian(
+        self, size: int, *, std: float, stream: int, device: Device = "cpu", dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        _check(size, "standard deviation", std)
+        if dtype != torch.float32 or size > _RESERVE // 2:
+            return super().gaussian(size, std=std, stream=stream, device=device, dtype=dtype)
+        with self._one_at_a_time:
+            if self._reserve.numel() < size:
+                self._reserve = super().gaussian(_RESERVE, std=1.0, stream=stream)
+            unit, self._reserve = self._reserve[:size], self._reserve[size:]
+        return (unit * std).to(device)
 
     def _key(self, purpose: str, stream: int) -> bytes:
         return os.urandom(_KEY_BYTES)

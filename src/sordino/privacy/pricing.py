@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sordino.core import Neighbours, SordinoError, View
+from sordino.privacy.clipping import widening
 from sordino.privacy.events import joint
 from sordino.privacy.mechanisms import Mechanism, Part
 from sordino.privacy.samplers import CohortSampler
@@ -157,25 +158,39 @@ def _central(uses: Uses, mechanism: Mechanism, noise_multiplier: float, sampler:
 
 
 def price_local_steps(
-    *, mechanism: Mechanism, noise_multiplier: float, rate: float, steps: int, server_holds_data: bool = False
+    *,
+    mechanism: Mechanism,
+    noise_multiplier: float,
+    rate: float,
+    steps: int,
+    server_holds_data: bool = False,
+    clip_groups: int = 0,
 ) -> Price:
     """Example-level price of one participation: `steps` releases, each from a fresh Poisson batch of one client's rows.
 
-    Formal guarantee: each row lives on one client, so every onlooker outside it sees at most these releases.
+    Formal guarantee: each row lives on one client, so every onlooker outside it sees at most these releases. Groups of
+    parameters that are clipped apart are one release from one batch: together they move by the norm of their bounds, so the
+    same noise counts as that much less. Charging each group as a sampled release of its own would be too little.
     """
     from sordino.privacy.event_kinds import NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
-    inner = mechanism.event(noise_multiplier)
+    counted = noise_multiplier / widening(clip_groups, mechanism.norm)
+    inner = mechanism.event(counted)
     step = inner if rate >= 1 else PoissonSampledDpEvent(rate, inner)
     event = SelfComposedDpEvent(step, steps) if steps > 1 else step
     why = f"{steps} noisy steps on batches drawn at rate {rate:.4g} from this client's own rows"
+    if clip_groups > 1:
+        why += (
+            f"; {clip_groups} groups are clipped apart, so an example moves all of them at once, and noise of multiplier "
+            f"{noise_multiplier:.4g} on each counts as {counted:.4g} on the whole"
+        )
     outside = tuple(Charge(view=view, whom="participants", event=event, because=why) for view in ("public", "client"))
     server = (
         Charge(view="server", whom="participants", event=NonPrivateDpEvent(), because="the data lie with the server")
         if server_holds_data
         else Charge(view="server", whom="participants", event=event, because=why)
     )
-    return Price(noise_multiplier=noise_multiplier, charges=(*outside, server))
+    return Price(noise_multiplier=counted, charges=(*outside, server))
 
 
 def price_unprotected() -> Price:
@@ -188,6 +203,15 @@ def price_unprotected() -> Price:
     return Price(
         noise_multiplier=0.0, charges=tuple(Charge(view=view, whom="pool", event=event, because=why) for view in views)
     )
+
+
+def price_uncovered(price: Price, because: str) -> Price:
+    """The price of uploads that show something no noise covers: infinite for everybody, whatever noise is drawn besides."""
+    from sordino.privacy.event_kinds import NonPrivateDpEvent
+
+    event = NonPrivateDpEvent()
+    charges = (Charge(view=one.view, whom=one.whom, event=event, because=because) for one in price.charges)
+    return Price(noise_multiplier=price.noise_multiplier, charges=tuple(charges))
 
 
 def unbounded(event: DpEvent) -> bool:

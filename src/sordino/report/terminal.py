@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sordino.engine.simulate import Moment, Watcher
 
 VIEWS = ("public", "server", "client")
+LISTED = 20
+"""Up to this many clients, ε is shown for each."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -39,6 +41,8 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
         state: dict[str, Any] = {}
 
         def watch(moment: Moment) -> None:
+            if moment.note:
+                progress.console.print(Text(moment.note))
             again = moment.done <= state.get("done", 0)
             if moment.stage != state.get("stage") or again:
                 state.update(
@@ -61,26 +65,69 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     """One line per run, with ε in each view: of the worst client, at the run's δ."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
+    own = any(_own_mix(summary) for summary in summaries)
+    about_own = "own mix: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
     notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
+    unequal = [text for summary in summaries if (text := _unequal(summary))]
+    notes += [f"Chosen: {escape(summary['choice']['sentence'])}" for summary in summaries if summary.get("choice")]
     table = Table(
         title="Accuracy and ε by view",
         box=SIMPLE_HEAD,
         caption="\n".join(
-            [f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier", *notes]
+            [
+                f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier; "
+                "area: under accuracy over ε",
+                *([about_own] if own else []),
+                *unequal,
+                *notes,
+            ]
         ),
     )
     table.add_column("run")
-    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
+    for column in ("accuracy", *(["own mix"] if own else []), *(f"ε {view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for summary in summaries:
         table.add_row(
             f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
-            f"{summary['accuracy']:.2%}",
-            *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
+            f"{summary['accuracy']:.2%}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]",
+            *([_own_mix(summary)] if own else []),
+            *(_epsilon_cell(summary, view) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
         )
     return table
+
+
+def _own_mix(summary: Mapping[str, Any]) -> str:
+    """Clients' figures of themselves, and below them those of clients that joined late."""
+    clients = summary["non_private_diagnostics"].get("non_private_clients")
+    if not clients:
+        return ""
+    late = [f"late {clients['newcomers']['mean']:.1%}"] if "newcomers" in clients else []
+    spread = f"{clients['mean']:.1%} ±{100 * clients['standard_deviation']:.1f}"
+    return "\n".join([spread, f"worst {clients['worst_tenth']:.1%}", *late])
+
+
+def number_text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _epsilon_cell(summary: Mapping[str, Any], view: str) -> str:
+    text = epsilon_text(summary["epsilon"][view]["epsilon"])
+    area = summary.get("accuracy_epsilon_area")
+    return text if area is None or view != summary["view"] else f"{text}\n[dim]area {area:.3f}[/dim]"
+
+
+def _unequal(summary: Mapping[str, Any]) -> str:
+    """ε of each client, where they differ and there are few."""
+    each = summary["epsilon"][summary["view"]]["per_client"]
+    if len(set(each.values())) < 2 or len(each) > LISTED:
+        return ""
+    return _per_client(summary["view"], each, f"{escape(summary['name'])}: ")
+
+
+def _per_client(view: str, each: Mapping[str, float], of: str = "") -> str:
+    return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
 
 
 def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -90,13 +137,26 @@ def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         title=f"{len(rows)} configurations, {seeds} seeds each",
         caption=f"{len(rows)} configurations touched the private data; choosing among them is not covered by any one ε",
     )
-    for column in (*rows[0]["settings"], "accuracy", *(f"ε {view}" for view in VIEWS), "seconds"):
+    own = "non_private_own_mix" in rows[0]
+    for column in (
+        *rows[0]["settings"],
+        "accuracy",
+        *(["own mix, outside ε"] if own else []),
+        "AUROC",
+        "area",
+        *(f"ε {view}" for view in VIEWS),
+        "seconds",
+    ):
         table.add_column(column, justify="right")
     for row in rows:
+        accuracies = [_mean_and_spread(row["accuracy"], row["spread"])]
+        if own:
+            accuracies.append(_mean_and_spread(**{key: row["non_private_own_mix"][key] for key in ("mean", "spread")}))
         epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
         table.add_row(
             *row["settings"].values(),
-            _mean_and_spread(row["accuracy"], float(row["spread"])),
+            *accuracies,
+            *(number_text(row[name]) for name in ("auroc", "accuracy_epsilon_area")),
             *epsilons,
             f"{row['seconds']:.1f}",
         )
@@ -160,6 +220,8 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
             f"ε {view}",
             f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}",
         )
+    if plan["epsilon_per_client"]:
+        table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"]))
     for warning in plan["warnings"]:
         table.add_row(Text("note", style="yellow"), Text(warning))
     return table

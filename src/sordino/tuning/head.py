@@ -18,6 +18,6 @@ class Head:
         names = net.parts()["head"]
         if not names:
             raise SordinoError(
-                "tuning = 'head' needs a model with a trainable head, but this one has none; choose tuning = 'full'."
+                "Tuning the head needs a model with a trainable head, but this one has none; choose tuning = 'full'."
             )
         return names

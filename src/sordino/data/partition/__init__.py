@@ -39,6 +39,12 @@ class Partition:
         """The client that holds each entry of `indices`."""
         return np.repeat(np.arange(self.clients), self.sizes)
 
+    def split_at(self, clients: int) -> tuple[Partition, Partition]:
+        """The first so many clients, and the others, numbered from zero again."""
+        rows = self.offsets[clients]
+        first = Partition(self.indices[:rows], self.offsets[: clients + 1])
+        return first, Partition(self.indices[rows:], self.offsets[clients:] - rows)
+
     @staticmethod
     def from_owners(owners: Rows, *, clients: int) -> Partition:
         """The partition in which row i belongs to owners[i]; a client without a row is an error."""

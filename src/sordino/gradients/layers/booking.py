@@ -72,7 +72,7 @@ class Materialised(Booking):
         self._stored = self._stored.masked_fill(examples[:, None], 0)
 
     def rows(self) -> Tensor:
-        stored = self._stored.view(-1, *self._shape)
+        stored = self._stored.view(len(self._stored), *self._shape)
         return (torch.stack([self._arrange(row) for row in stored]) if self._arrange else stored).flatten(1)
 
 

@@ -1,0 +1,153 @@
+"""Numbers about one client's clipped gradients at public weights, each with the most that one of its rows can move it.
+
+A client holds d rows (public). Row k's gradient g_k is clipped to norm ξ; in L1 or L2, ‖g_k‖₂ ≤ ξ. Their mean is ḡ = Σ g_k / d.
+A Poisson batch at rate q has the gradient Σ_batch g_k / (q·d); full batches have q = 1. Over the draw,
+
+    E‖batch gradient‖² = ‖ḡ‖² + V,    E‖batch gradient − ḡ‖² = V,    V = (1 − q) / (q·d²) · Σ ‖g_k‖²,
+
+so no batch has to be drawn to know them. When a row contributes nothing, ḡ moves by at most ξ/d; when it is replaced, by at
+most 2ξ/d. Every bound below is stated for the first and holds doubled for the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sordino.data.examples import Examples
+from sordino.gradients import ClippedGradients
+from sordino.models import FlatSpace, Net
+from sordino.privacy.clipping import Clip, StatisticBound
+
+StatisticName = Literal["G1²", "G2²", "Λ1²", "Λ2²", "L"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What is public about how one client is measured."""
+
+    rows: int
+    rate: float
+    clip: Clip
+    largest_gradient: float
+    """The longest mean gradient that is told apart: ‖ḡ‖ counts up to here."""
+    probe_radius: float
+
+    def bound(self, name: StatisticName) -> StatisticBound:
+        if name in ("G1²", "G2²"):
+            return self._second_moment()
+        return self._variance() if name in ("Λ1²", "Λ2²") else self._smoothness()
+
+    @property
+    def batch_variance_factor(self) -> float:
+        return (1 - self.rate) / (self.rate * self.rows**2)
+
+    def _second_moment(self) -> StatisticBound:
+        """Of G² = min(‖ḡ‖, R)² + V, with R the largest gradient.
+
+        |a² − b²| = |a − b|·(a + b), where a and b, the capped lengths before and after, differ by at most ξ/d and sum to at most
+        2R: the first part moves by at most 2ξR/d (replaced: 4ξR/d, which is 4ξ²/d for R = ξ). V loses one ‖g_k‖² ≤ ξ².
+        """
+        reach = min(self.largest_gradient, self.clip.bound)
+        variance = self._variance()
+        return StatisticBound(
+            largest=reach**2 + variance.largest, moves=2 * self.clip.bound * reach / self.rows + variance.moves
+        )
+
+    def _variance(self) -> StatisticBound:
+        """Of Λ² = V: one of the d summands, each within [0, ξ²], changes. Full batches have none, and a bound of next to nothing."""
+        moves = max(self.batch_variance_factor * self.clip.bound**2, 1e-300)
+        return StatisticBound(largest=moves * self.rows, moves=moves)
+
+    def _smoothness(self) -> StatisticBound:
+        """Of L = ‖ḡ(θ + u) − ḡ(θ)‖ / ‖u‖ for a public step u of length r.
+
+        Each of the two means moves by at most ξ/d, so their difference, and with it its length, by at most 2ξ/d.
+        """
+        return StatisticBound(
+            largest=2 * self.clip.bound / self.probe_radius,
+            moves=2 * self.clip.bound / (self.rows * self.probe_radius),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """Where gradients are taken: a model at public weights, its head's parameters, and the memory that may be used."""
+
+    net: Net
+    space: FlatSpace
+    start: Tensor
+    head: Sequence[str]
+    chunk: int | None
+    device: torch.device
+
+
+def measure(own: Examples, names: Sequence[StatisticName], subject: Subject, public: Measure) -> dict[str, float]:
+    """The numbers asked for, of one client's rows; they are as private as the rows."""
+    found: dict[str, float] = {}
+    subject.space.write(subject.net, subject.start)
+    whole = _mean(own, subject, subject.space.names, public)
+    parts = {"1": subject.head, "2": subject.space.names}
+    for mark, parameters in parts.items():
+        if not {f"G{mark}²", f"Λ{mark}²"} & set(names):
+            continue
+        mean = whole if mark == "2" else _mean(own, subject, parameters, public)
+        variance = (
+            0.0 if public.rate >= 1 else public.batch_variance_factor * _squares(own, subject, parameters, public)
+        )
+        found[f"G{mark}²"] = min(float(mean.norm()), public.largest_gradient) ** 2 + variance
+        found[f"Λ{mark}²"] = variance
+    if "L" in names:
+        step = probe(subject.space.size, public.probe_radius).to(subject.start)
+        subject.space.write(subject.net, subject.start + step)
+        found["L"] = float((_mean(own, subject, subject.space.names, public) - whole).norm()) / public.probe_radius
+    return found
+
+
+def probe(size: int, radius: float) -> Tensor:
+    """A public step of this length, in the same direction for everybody."""
+    direction = torch.randn(size, generator=torch.Generator().manual_seed(0))
+    step: Tensor = radius * direction / direction.norm()
+    return step
+
+
+def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> Tensor:
+    """ḡ on some of the parameters, in double precision."""
+    clipped = ClippedGradients(subject.net, trainable=parameters, norm=public.clip.norm, microbatch=subject.chunk)
+    total = torch.zeros(clipped.size, dtype=torch.float64, device=subject.device)
+    for part in _chunks(own, subject.chunk):
+        total += clipped.sum(
+            part.features(subject.device), part.labels.to(subject.device), clip_norm=public.clip.bound
+        ).total
+    return total / public.rows
+
+
+def _squares(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> float:
+    """Σ ‖g_k‖₂² of the clipped gradients: an L1 clip scales a row by ξ/‖g‖₁, and its L2 length with it."""
+    by_norm = {
+        norm: ClippedGradients(subject.net, trainable=parameters, norm=norm, microbatch=subject.chunk)
+        for norm in {"l2", public.clip.norm}
+    }
+    squares = 0.0
+    for part in _chunks(own, subject.chunk):
+        features, labels = part.features(subject.device), part.labels.to(subject.device)
+        norms = {
+            norm: clipped.sum(features, labels, clip_norm=public.clip.bound).norms.double()
+            for norm, clipped in by_norm.items()
+        }
+        kept = (public.clip.bound / norms[public.clip.norm]).clamp(max=1) * norms["l2"]
+        squares += float(kept.nan_to_num(0.0, 0.0, 0.0).square().sum())
+    return squares
+
+
+def _chunks(own: Examples, size: int | None) -> list[Examples]:
+    return [own.take(rows) for rows in torch.arange(len(own)).split(size or max(1, len(own)))] if len(own) else []
+
+
+def noise_multiplier(*, epsilon: float, statistics: int, replace_one: bool) -> float:
+    """The multiplier with which so many Laplace releases cost ε together, by plain composition."""
+    return statistics * (2 if replace_one else 1) / epsilon

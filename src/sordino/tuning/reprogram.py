@@ -1,0 +1,80 @@
+"""Leave the model alone and learn its input and its output: Reprogrammable-FL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sordino.core import SordinoError
+from sordino.models import Net
+from sordino.models.reprogrammed import BORDER, Reprogrammed
+from sordino.settings import AtLeastOne
+from sordino.tuning.bridge import Bridge, Task
+from sordino.tuning.strategy import TUNINGS
+
+
+@TUNINGS.register("reprogram")
+@dataclass(frozen=True, kw_only=True)
+class Reprogram(Bridge):
+    """A border around the picture and a linear map of the source's logits are trained; the source model is frozen.
+
+    The picture is resized to `picture` pixels in the middle of a frame of `frame` pixels, which is what the source sees;
+    the source has `source_classes`. Grey pictures need [data.options] channels = 3 for a source that was trained on colour.
+
+    Formal guarantee: with clip = "joint" one example moves the sum by at most the clip norm. With "separate", border and
+    map are each clipped to it, so together they move by √2 of it, and that is what the ledger charges.
+    """
+
+    frame: AtLeastOne = 224
+    picture: AtLeastOne = 200
+    source_classes: AtLeastOne = 1000
+    relu: bool = False
+    clip: Literal["joint", "separate"] = "joint"
+
+    def __post_init__(self) -> None:
+        if self.picture > self.frame:
+            raise SordinoError(
+                f"[tuning] frame must be at least as large as picture, but the source sees {self.frame} pixels and the "
+                f"picture has {self.picture}; choose a smaller picture, or a larger frame if the source allows it."
+            )
+
+    def source_task(self, task: Task) -> Task:
+        if len(task.shape) != 3:
+            size = "x".join(map(str, task.shape))
+            raise SordinoError(f"tuning = 'reprogram' needs images, but the data have shape {size}; choose 'full'.")
+        if self.source_classes < task.classes:
+            raise SordinoError(
+                f"A source of at least as many classes as the data is needed, but it has {self.source_classes} and the data "
+                f"{task.classes}; choose another source and set [tuning] source_classes."
+            )
+        return Task(shape=(task.shape[0], self.frame, self.frame), classes=self.source_classes)
+
+    def wrap(self, net: Net, task: Task, *, seed: int) -> Net:
+        channels = task.shape[0]
+        return Reprogrammed(
+            net,
+            channels=channels,
+            frame=self.frame,
+            picture=self.picture,
+            source_classes=self.source_classes,
+            classes=task.classes,
+            relu=self.relu,
+            seed=seed,
+        )
+
+    def trainable(self, net: Net) -> list[str]:
+        return [BORDER, *net.parts()["head"]]
+
+    def clip_groups(self) -> Mapping[str, Sequence[str]]:
+        if self.clip == "joint":
+            return {}
+        return {"border": (BORDER,), "output map": ("head.weight", "head.bias")}
+
+    def plan_facts(self, net: Net) -> dict[str, str]:
+        assert isinstance(net, Reprogrammed)
+        border = net.body.border
+        return {
+            "border": f"{border.values.numel():,} entries, of which {border.live:,} are live around a "
+            f"{self.picture}-pixel picture in a {self.frame}-pixel frame"
+        }
