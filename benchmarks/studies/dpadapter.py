@@ -1,7 +1,8 @@
 """The DPAdapter study: robustness of public starts, a sweep over the radius, and private training from each start.
 
 `python -m benchmarks.studies.dpadapter --out DIR` runs every part; a stopped study goes on where it was. Each part writes
-one JSON file into DIR, and `--part tables` prints them as the tables of docs/studies/dpadapter.md.
+one JSON file into DIR; at the end the tables of docs/studies/dpadapter.md are printed. With `--part` and `--seeds` several
+processes can share the work before that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ PUBLIC: Table = {"source": "emnist47", "visibility": "public", "limit": 4000, "t
 TRAINING: Table = {"data": PUBLIC, "epochs": 10, "batch_size": 50, "keep_head": False}
 RADII = (0.0, 0.05, 0.1, 0.2, 0.5)
 NOISE = (0.0, 0.05, 0.1, 0.15, 0.2)
-SEEDS = 3
+SEEDS = (1, 2, 3)
 
 BASE: Table = {
     "seed": 1,
@@ -39,7 +40,7 @@ POOLED: Table = {"name": "dp-sgd", "where": "one-place", "batch_size": 256}
 MECHANISMS: dict[str, Any] = {
     "dp-sgd": "gaussian",
     "adaptive-clip": {"name": "adaptive-clip"},
-    "gep": {"name": "gep", "public": PUBLIC, "anchors": 128, "basis": 16, "groups": 3},
+    "gep": {"name": "gep", "public": PUBLIC, "anchors": 64, "basis": 8, "groups": 3},
     "noise-schedule": {"name": "noise-schedule", "decay": 0.05, "every": 10},
 }
 STARTS = ("scratch", "standard", "sam", "dpadapter")
@@ -56,13 +57,13 @@ def start_table(kind: str, radius: float, seed: int) -> Table:
     return {**TRAINING, **large, "name": kind, "perturbation_radius": radius, "warmup_epochs": 2, "seed": seed}
 
 
-def radius_sweep(out: Path) -> list[dict[str, Any]]:
+def radius_sweep(out: Path, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Clean and robust accuracy on the public test split, for both kinds of perturbation and every radius."""
     rows = []
     for kind in ("sam", "dpadapter"):
         for radius in RADII:
             found = []
-            for seed in range(1, SEEDS + 1):
+            for seed in seeds:
                 folder = out / "starts" / f"{kind}-{radius:g}-{seed}"
                 if not (folder / "pretrain.json").exists():
                     table = {**BASE, "method": POOLED, "start": start_table(kind, radius, seed)}
@@ -99,13 +100,13 @@ def chosen_rates(out: Path) -> dict[str, float]:
     return best
 
 
-def grid(out: Path, radii: dict[str, float], rates: dict[str, float]) -> list[dict[str, Any]]:
+def grid(out: Path, seeds: Sequence[int], radii: dict[str, float], rates: dict[str, float]) -> list[dict[str, Any]]:
     """Every start, mechanism and ε, with seeds of its own for the start too."""
     rows = []
     for name, mechanism in MECHANISMS.items():
         for start, radius in radii.items():
             accuracies: dict[str, list[float]] = {"1": [], "4": []}
-            for seed in range(1, SEEDS + 1):
+            for seed in seeds:
                 table = {**BASE, "seed": seed, "start": start_table(start, radius, seed)}
                 table["method"] = {**POOLED, "learning_rate": rates[name]}
                 table["privacy"] = {**BASE["privacy"], "mechanism": mechanism}
@@ -118,7 +119,7 @@ def grid(out: Path, radii: dict[str, float], rates: dict[str, float]) -> list[di
     return rows
 
 
-def federated(out: Path, radii: dict[str, float]) -> list[dict[str, Any]]:
+def federated(out: Path, seeds: Sequence[int], radii: dict[str, float]) -> list[dict[str, Any]]:
     """DP-FedAvg over clients, and DP-SGD inside clients, from each start."""
     cases: dict[str, Table] = {
         "dp-fedavg": {
@@ -142,7 +143,7 @@ def federated(out: Path, radii: dict[str, float]) -> list[dict[str, Any]]:
     for name, case in cases.items():
         for start, radius in radii.items():
             accuracies = []
-            for seed in range(1, SEEDS + 1):
+            for seed in seeds:
                 table = {**BASE, **case, "seed": seed, "start": start_table(start, radius, seed)}
                 accuracies += sweep(table, {}, out / "federated" / f"{name}-{start}-{seed}", seeds=1)[0]["accuracies"]
             rows.append({"method": name, "start": start, "accuracies": accuracies})
@@ -164,6 +165,18 @@ def kept(path: Path, make: Callable[[], Any]) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, to_json(make(), indent=1).encode())
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def work(out: Path, part: str, seeds: Sequence[int]) -> None:
+    """One part for some of the seeds; what was done stays in its folder and is found by the whole study."""
+    if part == "radius":
+        radius_sweep(out, seeds)
+        return
+    radii = chosen_radii(_read(out / "radius.json"))
+    if part == "grid":
+        grid(out, seeds, radii, json.loads((out / "rates.json").read_text(encoding="utf-8")))
+    if part == "federated":
+        federated(out, seeds, radii)
 
 
 def tables(out: Path) -> Iterator[str]:
@@ -214,7 +227,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _cell(values: list[float]) -> str:
-    return f"{100 * statistics.mean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{100 * statistics.mean(values):.1f} ± {100 * spread:.1f}"
 
 
 def say(text: str) -> None:
@@ -224,17 +238,19 @@ def say(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--part", choices=("radius", "rates", "grid", "federated", "tables"), action="append")
+    parser.add_argument("--part", choices=("radius", "rates", "grid", "federated"), help="one part alone")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     arguments = parser.parse_args()
-    out, parts = arguments.out, arguments.part or ["radius", "rates", "grid", "federated", "tables"]
-    rows = kept(out / "radius.json", lambda: radius_sweep(out))
-    radii = chosen_radii(rows)
-    rates = kept(out / "rates.json", lambda: chosen_rates(out)) if {"rates", "grid"} & set(parts) else {}
-    if "grid" in parts:
-        kept(out / "grid.json", lambda: grid(out, radii, rates))
-    if "federated" in parts:
-        kept(out / "federated.json", lambda: federated(out, radii))
-    if "tables" in parts:
+    out = arguments.out
+    if arguments.part == "rates":
+        kept(out / "rates.json", lambda: chosen_rates(out))
+    elif arguments.part is not None:
+        work(out, arguments.part, arguments.seeds)
+    else:
+        radii = chosen_radii(kept(out / "radius.json", lambda: radius_sweep(out, SEEDS)))
+        rates = kept(out / "rates.json", lambda: chosen_rates(out))
+        kept(out / "grid.json", lambda: grid(out, SEEDS, radii, rates))
+        kept(out / "federated.json", lambda: federated(out, SEEDS, radii))
         say(f"radii {radii}, learning rates {rates}")
         sys.stdout.write("\n\n".join(tables(out)) + "\n")
         draw(out)
