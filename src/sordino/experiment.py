@@ -53,7 +53,8 @@ class PrivacySection(Section):
     delta: float = Field(default=1e-5, ge=0, lt=1)
     view: View = "public"
     neighbours: Neighbours = "zero-out"
-    mechanism: str = "gaussian"
+    mechanism: str | Table = "gaussian"
+    """A name, or a table with a name and settings."""
     clip_norm: float = Field(default=1.0, gt=0)
     noise: Literal["central", "distributed", "local"] = "central"
     sampler: str = "poisson"
@@ -69,6 +70,10 @@ class PrivacySection(Section):
         if value is not None and min(value, default=1.0) <= 0:
             raise ValueError("needs every client's ε above zero")
         return value
+
+    @property
+    def mechanism_table(self) -> Table:
+        return {"name": self.mechanism} if isinstance(self.mechanism, str) else self.mechanism
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> PrivacySection:

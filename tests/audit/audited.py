@@ -18,13 +18,17 @@ from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.choice import release_statistic
+from sordino.engine.moved_clips import MovedClips
+from sordino.engine.schedule import Task
 from sordino.engine.setup import make_method
 from sordino.experiment import experiment
+from sordino.gradients import ClippedGradients
 from sordino.methods.method import Broadcast
 from sordino.models import FlatSpace, Net, build
 from sordino.privacy.clipping import Clip, bound_sum
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
+from sordino.privacy.events import canonical
 from sordino.privacy.ledger import Ledger, Line
 from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
@@ -245,6 +249,98 @@ def drawn_batches(confidence):
     return result.rate_lower, result.claimed_rate
 
 
+class StepsAtTheDoor:
+    """Real steps of a mechanism in one place, on any rows, with an onlooker who sees everything that is released."""
+
+    def __init__(self, mechanism, *, noise_multiplier, features, rounds=1, anchors=None):
+        method = {"name": "dp-sgd", "where": "one-place", "batch_size": 1}
+        table = run_of(clients=1, rounds=rounds, method=method, mechanism=mechanism, noise_multiplier=noise_multiplier)
+        self.job, self.net, self.seen = (
+            make_method(table),
+            build("logistic", shape=(features,), classes=2, bias=False),
+            [],
+        )
+        torch.nn.init.zeros_(self.net.head.weight)
+        self.gradients = ClippedGradients(self.net)
+        with watched_federation(
+            table,
+            self.job,
+            nothing(1),
+            sizes=[1],
+            features=features,
+            watch=lambda line, index, value: self.seen.append(value.double()),
+            anchors=anchors,
+        ) as self.federation:
+            self.tariff = self.federation.tariff
+
+    def release(self, rows, number=0):
+        """What the step of one round lets out, and how it was made."""
+        self.seen.clear()
+        self.federation.clips = MovedClips()
+        task = Task(client=0, round=number, size=1, start=torch.zeros(0), data=Private(rows))
+        context = self.federation.workers.context(self.net, task)
+        steps = self.federation._step_release(number, 0, self.job)
+        steps.noisy_sum(self.gradients, Private(rows), units=len(rows), context=context, step=0)
+        return list(self.seen), steps, context
+
+    def claimed_mu(self):
+        ((event, _),) = canonical(self.tariff.bill(0, "public").items())
+        return 1 / event.noise_multiplier
+
+
+def rows_of(inputs):
+    return Examples(inputs=inputs, labels=torch.ones(len(inputs), dtype=torch.int64), normalisation=IDENTITY)
+
+
+def one_row_in_or_out(mechanism, *, noise_multiplier, rounds=1, repeats=REPEATS // 4):
+    """A row whose gradient is just within the clip, released again and again without and with it. Proved and claimed: μ.
+
+    The onlooker adds up all that was released, each number with its signal over its variance.
+    """
+
+    def audit(confidence):
+        door = StepsAtTheDoor(mechanism, noise_multiplier=noise_multiplier, features=1, rounds=rounds)
+        row = rows_of(torch.tensor([[2**0.5 * CLIP * (1 - 1e-4)]]))
+        signals = [torch.tensor([CLIP, -CLIP]).double() / 2**0.5, torch.ones(1).double()]
+
+        def score(rows):
+            total = 0.0
+            for number in range(rounds):
+                price = door.tariff.price(0, number)
+                spreads = [price.noise_multiplier * CLIP, *(part.noise_multiplier for part in price.others)]
+                for value, signal, spread in zip(door.release(rows, number)[0], signals, spreads, strict=False):
+                    total += float(value @ signal) / spread**2
+            return total
+
+        absent, present = ([score(rows) for _ in range(repeats)] for rows in (row.take(torch.arange(0)), row))
+        return mu_lower_bound(absent, present, confidence=confidence), door.claimed_mu()
+
+    return audit
+
+
+def rows_half_in_a_public_subspace(confidence, pairs=250, repeats=20, noise_multiplier=0.8):
+    """Row j has a public feature and one of its own, so both its embedding and its residual reach their bounds. μ.
+
+    Rows share no coordinate, and the noise of different coordinates is independent: each row is an audit of its own.
+    """
+    mechanism = {"name": "gep", "public": {"source": "crafted"}, "anchors": pairs, "basis": pairs}
+    public, own = torch.eye(2 * pairs)[:pairs], torch.eye(2 * pairs)[pairs:]
+    anchors = rows_of(public)
+    door = StepsAtTheDoor(mechanism, noise_multiplier=noise_multiplier, features=2 * pairs, anchors=anchors)
+    crafted = rows_of(OVERSHOOT * (public + own))
+    bounds = [CLIP, door.tariff.price(0, 0).others[0].clip_bound]
+    included = np.random.default_rng(5).random((repeats, pairs)) < 0.5
+    scores = np.zeros((repeats, pairs))
+    for repeat in range(repeats):
+        chosen = crafted.take(torch.from_numpy(np.flatnonzero(included[repeat])))
+        (embedding, residual), steps, context = door.release(chosen)
+        inside = steps._subspace(door.gradients, context, 0).lift(embedding.float()).double()
+        ups, downs = zip(*(value.view(2, -1) for value in (inside, residual)), strict=True)
+        seen = [(up - down) / 2**0.5 / bound for up, down, bound in zip(ups, downs, bounds, strict=True)]
+        scores[repeat] = seen[0][:pairs] + seen[1][pairs:]
+    return mu_lower_bound(scores[~included], scores[included], confidence=confidence), door.claimed_mu()
+
+
 class TwoMaps(nn.Module):
     """Two linear maps side by side, so that every row asks for as much in the one as in the other."""
 
@@ -313,6 +409,11 @@ AUDITS = {
     "drawn cohorts, distributed": lambda confidence: drawn_cohorts(confidence, noise="distributed"),
     "drawn cohorts, fixed size": lambda confidence: drawn_cohorts(confidence, sampler="fixed-size"),
     "drawn batches": drawn_batches,
+    "steps, adaptive clip": one_row_in_or_out({"name": "adaptive-clip", "count_noise": 0.5}, noise_multiplier=2.0),
+    "steps, noise schedule": one_row_in_or_out(
+        {"name": "noise-schedule", "decay": 1.5}, noise_multiplier=1.5, rounds=2
+    ),
+    "steps, gep": rows_half_in_a_public_subspace,
 }
 
 FAMILY_ERROR = 0.05

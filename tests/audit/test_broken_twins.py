@@ -12,10 +12,13 @@ import torch
 from audited import proved_and_claimed
 
 from sordino.core import mint
+from sordino.engine import tariff
 from sordino.gradients import ClippedGradients
 from sordino.methods import noisy_sgd
 from sordino.privacy import clipping, door, pricing
+from sordino.privacy.adaptive_clip import COUNT
 from sordino.privacy.door import Permit
+from sordino.privacy.event_kinds import GaussianDpEvent
 from sordino.privacy.samplers import Poisson, poisson_batch
 from sordino.privacy.streams import stream_id
 
@@ -66,6 +69,37 @@ def sensitivity_halved(patch):
 
 def seats_left_empty(patch):
     patch.setattr(Permit, "fill_seats", lambda self, missing, like: mint(torch.zeros_like(like)))
+
+
+def count_without_noise(patch):
+    """AdpClip as if its quantile were free: the count within the clip goes out bare, as if charged."""
+    right = Permit._noise
+    patch.setattr(
+        Permit,
+        "_noise",
+        lambda self, like, scale, purpose: right(self, like, scale * (COUNT not in purpose), purpose),
+    )
+
+
+def first_part_charged_alone(patch):
+    """GEP as if its residual came for nothing."""
+    for module in (tariff, pricing):
+        patch.setattr(module, "joint", lambda *noise_multipliers: noise_multipliers[0])
+
+
+def schedule_priced_at_its_mean(patch):
+    """Every round pays for the mean multiplier, whatever it draws."""
+    right = tariff.Tariff._price
+
+    def wrong(self, noise_multiplier, rate, expected_units, stage):
+        price = right(self, noise_multiplier, rate, expected_units, stage)
+        rounds = range(self.sampler.rounds)
+        parts = [self.mechanism.parts(noise_multiplier, bound=1.0, stage=t, expected_units=1.0) for t in rounds]
+        mean = GaussianDpEvent(sum(part[0].noise_multiplier for part in parts) / len(parts))
+        charges = tuple(dataclasses.replace(charge, event=mean) for charge in price.charges)
+        return dataclasses.replace(price, charges=charges)
+
+    patch.setattr(tariff.Tariff, "_price", wrong)
 
 
 def drawn_twice_as_often(patch):
@@ -129,6 +163,9 @@ CAUGHT_BY = {
     ],
     sensitivity_halved: ["one statistic, laplace"],
     seats_left_empty: ["missing client"],
+    count_without_noise: ["steps, adaptive clip"],
+    first_part_charged_alone: ["steps, gep", "steps, adaptive clip"],
+    schedule_priced_at_its_mean: ["steps, noise schedule"],
     drawn_twice_as_often: ["drawn cohorts", "drawn cohorts, distributed", "drawn batches"],
 }
 

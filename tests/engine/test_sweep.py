@@ -56,3 +56,12 @@ def test_a_bad_axis_is_refused(bad):
 def test_a_sweep_needs_a_seed(tiny):
     with pytest.raises(SordinoError, match="at least one seed"):
         Sweep(table=tiny(), axes={}, seeds=0)
+
+
+def test_configurations_that_differ_late_in_a_long_name_get_folders_of_their_own():
+    from sordino.engine.sweep import _folder_name
+
+    points = [(f"start={{name='standard', data='{'x' * 200}'}}", f"privacy.epsilon={value}") for value in (1, 4)]
+    assert len({_folder_name(point) for point in points}) == 2
+    assert all(len(_folder_name(point)) < 200 for point in points)
+    assert _folder_name(("privacy.epsilon=1",)) == "privacy.epsilon=1"

@@ -47,7 +47,7 @@ def priced(table):
 
 def drawn_variance(tariff, client, rows):
     """Of the noise that the door really draws on one client's mean gradient."""
-    price, clip = tariff.price(client), Clip(bound=tariff.clip.bound, norm=tariff.clip.norm)
+    price, clip = tariff.price(client, 0), Clip(bound=tariff.clip.bound, norm=tariff.clip.norm)
     door = Door(Ledger(clients=CLIENTS, delta=0.0, neighbours="replace-one"), SeededNoise(client))
     line = Line(
         round=0,
@@ -90,7 +90,7 @@ def test_gaussian_noise_is_calibrated_for_the_clients_own_budget(client):
 def test_poisson_batches_get_their_sampling_event_and_the_batch_sized_scale(mechanism):
     tariff, sizes, method = priced(fedsgd(mechanism, batch_size=64))
     for client, (rows, budget) in enumerate(zip(sizes, BUDGETS[mechanism], strict=True)):
-        event = tariff.price(client).in_view("public").event
+        event = tariff.price(client, 0).in_view("public").event
         assert event.sampling_probability == method.rate(rows) == 64 / rows
         figure = spent({event: ROUNDS}, delta=DELTAS[mechanism], neighbours="replace-one", precise=True).epsilon
         assert 0.99 * budget <= figure <= budget

@@ -13,6 +13,7 @@ from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.dp_sgd import DpSgd
 from sordino.methods.method import ClientContext
+from sordino.methods.step_release import ClippedRelease
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import spent
 from sordino.privacy.clipping import Clip, bound_clipped
@@ -86,7 +87,8 @@ def test_noise_on_every_coordinate_is_the_multiplier_times_the_bound_of_its_grou
     permit.release = lambda value: seen.append(release(value)) or seen[-1]
     method = DpSgd(local_steps=steps, batch_size=1, learning_rate=1e-9)
     context = ClientContext(net=net, space=space, client=0, round=0, size=1, seed=1, device=torch.device("cpu"))
-    method.run(Released.public(space.read(net)), Private(rows), context, clip=CLIP, permit=permit, source=source)
+    clipped = ClippedRelease(clip=CLIP, permit=permit)
+    method.run(Released.public(space.read(net)), Private(rows), context, release=clipped, source=source)
     spread = torch.stack([one.value for one in seen]).std(dim=0)
     expected = noise_multiplier * CLIP.bound
     assert float(spread.mean()) == pytest.approx(expected, rel=0.03)
@@ -107,4 +109,4 @@ def test_a_target_epsilon_is_met_with_more_noise_when_clipped_apart():
         make_tariff(experiment(one), DpSgd(batch_size=64), clients=3, sizes=[500] * 3) for one in (table, apart)
     )
     assert separate.noise_multiplier == pytest.approx(joint.noise_multiplier * math.sqrt(2), rel=1e-3)
-    assert separate.price(0).noise_multiplier == pytest.approx(joint.price(0).noise_multiplier, rel=1e-3)
+    assert separate.price(0, 0).noise_multiplier == pytest.approx(joint.price(0, 0).noise_multiplier, rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,11 +21,13 @@ from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.mechanisms import UPDATE
 from sordino.privacy.noise import NoiseSource, SeededNoise
 from sordino.privacy.streams import stream_id
 
 Onlooker = Callable[[Line, int, Tensor], None]
-"""Is shown the ledger line, which of its releases this is, and the released value."""
+"""Is shown the ledger line, which of its releases this is, and the released value; for what else is released from the same
+batch, the line is labelled by it."""
 
 
 class WatchedDoor(Door):
@@ -44,8 +47,12 @@ class _WatchedPermit(Permit):
         self._watch = watch
         self._shown = 0
 
-    def release(self, value: Bounded) -> Released[Tensor]:
-        return self._show(super().release(value))
+    def release(self, value: Bounded, part: str = UPDATE) -> Released[Tensor]:
+        released = super().release(value, part)
+        if part == UPDATE:
+            return self._show(released)
+        self._watch(dataclasses.replace(self._line, label=part), self._shown - 1, released.value)
+        return released
 
     def release_on_support(self, value: Bounded, support: Private[Tensor]) -> Released[Tensor]:
         return self._show(super().release_on_support(value, support))
@@ -66,6 +73,7 @@ def watched_federation(
     features: int,
     watch: Onlooker,
     source: NoiseSource | None = None,
+    anchors: Examples | None = None,
     net: Net | None = None,
 ) -> Iterator[SimulatedFederation]:
     """One client for each of `rows`, priced by the experiment; clients share `net`, or else a logistic model without bias.
@@ -90,6 +98,7 @@ def watched_federation(
             door=WatchedDoor(ledger, noise, watch),
             workers=workers,
             schedule="workers",
+            anchors=anchors,
             personal=None if first is None else PersonalStore(clients=len(rows), first=first),
         )
     finally:

@@ -162,7 +162,7 @@ def _decided(rule: Rule, estimates: Mapping[str, Estimate], tuning: Auto, experi
 
 
 def _verdict(rule: Rule, found: Statistics, experiment: Experiment) -> Choice:
-    letter = "C" if experiment.privacy.mechanism == "laplace" else "E"
+    letter = "C" if experiment.privacy.mechanism_table["name"] == "laplace" else "E"
     head, full = (float(constant) for constant in rule.constants(found))
     chosen = bool(rule.prefers_full(found))
     return {

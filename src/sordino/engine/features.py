@@ -33,14 +33,16 @@ def body_outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
     return torch.cat(chunks)
 
 
+def cached_outputs(net: Net, examples: Examples, device: torch.device) -> Examples:
+    """The same examples with the body's outputs in place of their inputs."""
+    return Examples(inputs=body_outputs(net, examples, device).clone(), labels=examples.labels, normalisation=IDENTITY)
+
+
 def with_cached_features(net: Net, source: Source, device: torch.device) -> tuple[Net, Source]:
     """The same head on an empty body, and a source that holds the body's outputs in place of the inputs.
 
     Each output depends on its own example alone, so the cached rows belong to the same clients as before.
     """
-    train, test = (
-        Examples(inputs=body_outputs(net, part, device).clone(), labels=part.labels, normalisation=IDENTITY)
-        for part in (source.train, source.test)
-    )
+    train, test = (cached_outputs(net, part, device) for part in (source.train, source.test))
     cached = dataclasses.replace(source, train=train, test=test, shape=(train.inputs.shape[1],), kind="tabular")
     return Net(body=nn.Identity(), head=net.head), cached

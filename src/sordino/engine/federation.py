@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,25 @@ from torch import Tensor
 
 from sordino.core import Private, Released
 from sordino.data.examples import Examples
+from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
+from sordino.engine.tally import Tally
 from sordino.engine.tariff import Tariff
-from sordino.methods.method import Broadcast, ClientContext, ClientJob, NoisySteps, PersonalJob, Turn, Upload
+from sordino.methods.method import (
+    Broadcast,
+    ClientContext,
+    ClientJob,
+    NoisySteps,
+    PersonalJob,
+    StepRelease,
+    Turn,
+    Upload,
+)
+from sordino.methods.step_release import step_release
 from sordino.models import FlatSpace
-from sordino.privacy.clipping import bound_each, bound_sum
+from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
+from sordino.privacy.clipping import Clip, bound_each
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Line
 from sordino.privacy.pricing import Price
@@ -44,69 +58,60 @@ class SimulatedFederation:
     door: Door
     workers: Workers
     schedule: ScheduleName
+    anchors: Examples | None = None
+    """Public examples, for mechanisms that need some."""
+    clips: MovedClips = field(default_factory=MovedClips)
     personal: PersonalStore | None = None
     traffic: Traffic = field(default_factory=Traffic)
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
 
     @property
     def clip_norm(self) -> float:
-        return self.tariff.clip.bound
+        return self._clip().bound
 
     def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob) -> Released[Tensor]:
         cohort = self._cohort(round_number)
         updates = self._work(cohort, round_number, broadcast, job)
         like = broadcast.upload_like
+        tally = self._tally(round_number, like)
         if self.tariff.placement == "central":
-            permit = self.door.open(self._line(round_number, cohort, owner="server", releases=1))
-            return permit.release(bound_sum(updates, self.tariff.clip, like=like))
-        total = Released.public(torch.zeros_like(like))
-        for clients, price in self.tariff.by_price(cohort) or [([], self.tariff.price(0))]:
+            tally.add(self.door.open(self._line(round_number, cohort, owner="server", releases=1)), updates)
+            return self._counted(tally)
+        for clients, price in self._by_price(cohort, round_number):
             permit = self._permit_for_uploads(round_number, clients, price)
-            for value in bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip):
-                total = total.plus(permit.release(value))
+            for client in clients:
+                tally.add(permit, [updates[cohort.index(client)]])
             if not self.tariff.per_client:
-                total = total.plus(permit.fill_seats(self.tariff.sampler.seats - len(clients), like))
-        return total
+                tally.fill(permit, self.tariff.sampler.seats - len(clients))
+        return self._counted(tally)
 
     def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
         cohort = self._cohort(round_number)
         turns = dict(zip(cohort, self._turns(cohort, round_number, broadcast, job), strict=True))
         total = Released.public(torch.zeros_like(broadcast.upload_like))
-        for clients, price in self.tariff.by_price(cohort):
+        for clients, price in self.tariff.by_price(cohort, round_number):
             permit = self._permit_for_uploads(round_number, clients, price)
             for client in clients:
-                (bounded,) = bound_each([turns[client].map(_update)], self.tariff.clip)
+                (bounded,) = bound_each([turns[client].map(_update)], self._clip())
                 total = total.plus(permit.release_on_support(bounded, turns[client].map(_support)))
         return total
 
     def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
         cohort = self._cohort(round_number)
         updates = self._work(cohort, round_number, broadcast, job)
+        tally = self._tally(round_number, broadcast.common.value)
         uploads = []
-        for clients, price in self.tariff.by_price(cohort):
+        for clients, price in self.tariff.by_price(cohort, round_number):
             permit = self._permit_for_uploads(round_number, clients, price)
-            bounded = bound_each([updates[cohort.index(client)] for client in clients], self.tariff.clip)
             uploads += [
-                Upload(client=client, value=permit.release(value))
-                for client, value in zip(clients, bounded, strict=True)
+                Upload(client=client, value=tally.add(permit, [updates[cohort.index(client)]])) for client in clients
             ]
+        self._counted(tally)
         return sorted(uploads, key=lambda upload: upload.client)
 
     def collect_models(self, round_number: int, broadcast: Broadcast, job: NoisySteps) -> list[Upload]:
         cohort = self._cohort(round_number)
-        permits = {
-            client: self.door.open(
-                self._line(
-                    round_number,
-                    [client],
-                    owner=f"client {client}",
-                    releases=job.local_steps,
-                    price=self.tariff.price(client),
-                    label="steps",
-                )
-            )
-            for client in cohort
-        }
+        releases = {client: self._step_release(round_number, client, job) for client in cohort}
         tasks = self._tasks(cohort, round_number, broadcast)
         models = self.workers.each(
             tasks,
@@ -114,15 +119,53 @@ class SimulatedFederation:
                 broadcast.to(task.client),
                 task.data,
                 context,
-                clip=self.tariff.clip,
-                permit=permits[task.client],
+                release=releases[task.client],
                 source=self.door.source,
             ),
         )
+        for client in cohort:
+            self.clips.move(client, releases[client].clip.bound)
         return [Upload(client=client, value=model) for client, model in zip(cohort, models, strict=True)]
 
     def diagnose(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         self.keep_diagnostics(round_number, tensors)
+
+    def _step_release(self, round_number: int, client: int, job: NoisySteps) -> StepRelease:
+        """Charge for a client's steps; what comes back is all that it may release."""
+        tariff, price = self.tariff, self.tariff.price(client, round_number)
+        clip = self._clip(client)
+        line = self._line(
+            round_number, [client], owner=f"client {client}", releases=job.local_steps, price=price, label="steps"
+        )
+        moves = isinstance(tariff.mechanism, AdaptiveClip)
+        permit = self.door.open(dataclasses.replace(line, clip_bound=clip.sensitivity, moving_clip=moves))
+        return step_release(
+            tariff.mechanism,
+            clip=clip,
+            permit=permit,
+            others=price.others,
+            expected_units=tariff.expected_units(client),
+            anchors=self.anchors,
+        )
+
+    def _clip(self, client: int = 0) -> Clip:
+        return dataclasses.replace(self.tariff.clip, bound=self.clips.of(client, self.tariff.clip.bound))
+
+    def _by_price(self, cohort: list[int], round_number: int) -> list[tuple[list[int], Price]]:
+        """Groups that pay the same; of an empty cohort one empty group, whose seats are filled."""
+        return self.tariff.by_price(cohort, round_number) or [([], self.tariff.price(0, round_number))]
+
+    def _tally(self, round_number: int, like: Tensor) -> Tally:
+        counts = any(part.name == COUNT for part in self.tariff.price(0, round_number).others)
+        return Tally(clip=self._clip(), like=like, counts=counts)
+
+    def _counted(self, tally: Tally) -> Released[Tensor]:
+        """The noisy sum; where the mechanism counts, the clip moves for the next round."""
+        mechanism = self.tariff.mechanism
+        if isinstance(mechanism, AdaptiveClip) and tally.counts:
+            expected = self.tariff.expected_units(0)
+            self.clips.move(0, mechanism.next_bound(tally.clip.bound, float(tally.count.value), expected))
+        return tally.total
 
     def _permit_for_uploads(self, round_number: int, clients: list[int], price: Price) -> Permit:
         return self.door.open(
@@ -134,7 +177,11 @@ class SimulatedFederation:
         drawn = [int(client) for client in self.tariff.sampler.draw(round_number, self.door.source)]
         if not self.tariff.retires:
             return drawn
-        return [client for client in drawn if self.door.ledger.affords(client, self.tariff.price(client).charges)]
+        return [
+            client
+            for client in drawn
+            if self.door.ledger.affords(client, self.tariff.price(client, round_number).charges)
+        ]
 
     def _tasks(
         self, cohort: list[int], round_number: int, broadcast: Broadcast, upload_numbers: float | None = None
@@ -190,20 +237,21 @@ class SimulatedFederation:
         label: str = "update",
     ) -> Line:
         tariff, sampler = self.tariff, self.tariff.sampler
-        price = price or tariff.price(clients[0] if clients else 0)
+        price = price or tariff.price(clients[0] if clients else 0, round_number)
         return Line(
             round=round_number,
             label=label,
             unit=tariff.unit,
             owner=owner,
-            mechanism=tariff.mechanism_name,
+            mechanism=tariff.mechanism.noise,
             norm=tariff.clip.norm,
-            clip_bound=tariff.clip.sensitivity,
+            clip_bound=self._clip().sensitivity,
             noise_multiplier=price.noise_multiplier,
             releases=releases,
             period=sampler.period,
             residue=sampler.residue(round_number),
             participants=tuple(clients),
+            others=price.others,
             charges=price.charges,
         )
 

@@ -59,7 +59,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         tariff, privacy = self.tariff, self.experiment.privacy
-        charges = {charge.view: charge for charge in tariff.price(0).charges}
+        charges = {charge.view: charge for charge in tariff.price(0, 0).charges}
         return {
             "name": self.experiment.name,
             "method": self.experiment.method["name"],
@@ -67,7 +67,7 @@ class Plan:
             "neighbours": privacy.neighbours,
             "view": privacy.view,
             "noise_multiplier": tariff.noise_multiplier,
-            "noise_per_release": tariff.price(0).noise_multiplier,
+            "noise_per_release": tariff.price(0, 0).noise_multiplier,
             "clip_norm": tariff.clip.bound,
             "mechanism": tariff.mechanism_name,
             "noise": tariff.placement,
@@ -136,6 +136,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
             **method.plan_facts(experiment.rounds),
             **model.bridge.plan_facts(net),
             **plan_facts(experiment, tuning, method, tariff, net),
+            **tariff.noise_facts(),
         },
     )
 

@@ -19,13 +19,14 @@ from sordino.data.public import public_source
 from sordino.data.source import load
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
-from sordino.engine.setup import make_net, source_settings
+from sordino.engine.setup import make_model, source_settings
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
 from sordino.pretrain.file import read_weights
 from sordino.pretrain.store import RECORD, read_trained
 from sordino.privacy.streams import stream_id
+from sordino.tuning import Task
 
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 SAMPLED = 256
@@ -82,7 +83,8 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     record_of_run = RunRecord(folder)
     experiment = checked(record_of_run.read_experiment()["experiment"])
     own = load(source_settings(experiment), seed=experiment.seed)
-    net = make_net(experiment, shape=own.shape, classes=own.classes, vocabulary=own.vocabulary)
+    task = Task(shape=own.shape, classes=own.classes)
+    net = make_model(experiment, task, vocabulary=own.vocabulary).net
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}

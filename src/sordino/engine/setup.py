@@ -16,9 +16,10 @@ from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
+from sordino.data.public import public_source
 from sordino.data.source import Source, SourceSettings, load
 from sordino.engine.choice import charges_before
-from sordino.engine.features import frozen_body, with_cached_features
+from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
@@ -27,6 +28,9 @@ from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress, StartContext
+from sordino.privacy.gep import Gep
+from sordino.privacy.mechanisms import Mechanism
+from sordino.privacy.streams import stream_id
 from sordino.settings import member, validated
 from sordino.tuning import TUNINGS, Bridge, Phase, Task, Tuning, bridge_of, phases_of
 
@@ -80,6 +84,9 @@ class Setup:
     space: FlatSpace
     tariff: Tariff
     device: torch.device
+    loaded_anchors: Examples | None = None
+    anchors: Examples | None = None
+    """Public examples, for mechanisms that need some: as they were loaded, and as the phase's model takes them."""
 
     def phase(self, round_number: int) -> Phase:
         """The phase that a round belongs to."""
@@ -194,6 +201,25 @@ def start_context(
     )
 
 
+def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examples | None:
+    """Public examples for a mechanism that spans a subspace with them, with labels that the private model knows."""
+    if not isinstance(mechanism, Gep):
+        return None
+    public = public_source(mechanism.public, shape=private.shape, seed=seed, where="privacy.mechanism.public")
+    refuse_overlap(private, public)
+    if mechanism.anchors > len(public.train):
+        raise SordinoError(
+            f"[privacy] mechanism asks for {mechanism.anchors} anchors, but the public set {public.name!r} has "
+            f"{len(public.train)} examples; lower anchors."
+        )
+    generator = torch.Generator().manual_seed(stream_id("anchors", seed))
+    chosen = public.train.take(torch.randperm(len(public.train), generator=generator)[: mechanism.anchors])
+    if public.classes == private.classes:
+        return chosen
+    labels = torch.randint(private.classes, (len(chosen),), generator=generator)
+    return dataclasses.replace(chosen, labels=labels)
+
+
 def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequence[str]) -> FlatSpace:
     """What the federation trains together: all that is trained, less the head where it stays with its client."""
     if not isinstance(method, Personalised):
@@ -249,16 +275,18 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
         space=FlatSpace(net),
         tariff=tariff,
         device=device,
+        loaded_anchors=public_anchors(tariff.mechanism, source, seed=experiment.seed),
     )
     return in_phase(ready, phases[0])
 
 
 def in_phase(setup: Setup, phase: Phase) -> Setup:
     """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
-    net, federated = setup.whole, setup.loaded
+    net, federated, anchors = setup.whole, setup.loaded, setup.loaded_anchors
     space = shared_space(setup.experiment, setup.method, net, phase.trainable)
     if frozen_body(net, phase.trainable):
+        anchors = None if anchors is None else cached_outputs(net, anchors, setup.device)
         net, source = with_cached_features(net, federated.source, setup.device)
         federated = dataclasses.replace(federated, source=source)
         space = FlatSpace(net, space.names)
-    return dataclasses.replace(setup, net=net, federated=federated, space=space)
+    return dataclasses.replace(setup, net=net, federated=federated, space=space, anchors=anchors)

@@ -17,6 +17,7 @@ from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
 from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
+from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
@@ -82,7 +83,8 @@ class _Simulation:
         checkpoint = record.load_checkpoint()
         self.ledger = _open_ledger(setup, record, checkpoint)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
-        kept: State = checkpoint.state if checkpoint else {"model": first}
+        kept: State = dict(checkpoint.state) if checkpoint else {"model": first}
+        self._clips = MovedClips.taken_from(kept)
         self.state = {key: value.to(setup.device) for key, value in kept.items()}
         self.next_round = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
@@ -140,6 +142,8 @@ class _Simulation:
             if _is_simulation(setup.experiment)
             else lambda number, tensors: None,
             personal=self.personal,
+            anchors=setup.anchors,
+            clips=self._clips,
             traffic=self._traffic,
         )
 
@@ -201,7 +205,7 @@ class _Simulation:
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
-                state=self.state,
+                state={**self.state, **self._clips.to_state()},
                 choice=self.choice,
             )
         )

@@ -110,6 +110,7 @@ def _numbered(watch: Watcher, number: int, total: int) -> Callable[[Moment], Non
 
 
 def _folder_name(point: Point) -> str:
+    """The settings as a folder's name; long ones are cut, and told apart by a digest of the whole."""
     plain = "__".join(point) or "all"
     safe = "".join(character if character.isalnum() or character in "._=-" else "-" for character in plain)[:120]
     return safe if safe == plain else f"{safe}-{stream_id(plain):x}"

@@ -16,12 +16,14 @@ from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method, NoisySteps
 from sordino.methods.personal import OUTSIDE, Personalised
 from sordino.privacy.accounting import Spent, spent
+from sordino.privacy.adaptive_clip import AdaptiveClip
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.clipping import Clip
+from sordino.privacy.events import joint
+from sordino.privacy.gep import Gep
 from sordino.privacy.ledger import Budget
 from sordino.privacy.mechanisms import MECHANISMS, Mechanism
 from sordino.privacy.pricing import (
-    Charge,
     Placement,
     Price,
     Uses,
@@ -55,6 +57,7 @@ class Tariff:
     sizes: Sequence[int] | None
     """Rows per client; only example-level prices depend on them."""
     mechanism_name: str
+    mechanism: Mechanism
     placement: Placement
     sampler: CohortSampler
     clip: Clip
@@ -70,40 +73,52 @@ class Tariff:
     """What every client pays before the first round."""
 
     @cached_property
-    def mechanism(self) -> Mechanism:
-        return MECHANISMS[self.mechanism_name]()
-
-    @cached_property
-    def _prices(self) -> dict[tuple[float, float], Price]:
+    def _prices(self) -> dict[tuple[float, float, float, int], Price]:
         return {}
 
     def multiplier(self, client: int) -> float:
         return self.per_client.get(client, self.noise_multiplier)
 
-    def price(self, client: int) -> Price:
-        """What one round costs this client when it takes part."""
+    def price(self, client: int, round_number: int) -> Price:
+        """What this round costs this client when it takes part."""
         rate = self.steps.rate(self._size(client)) if self.steps is not None else 1.0
-        key = (self.multiplier(client), rate)
+        stage = self.mechanism.stage(round_number)
+        key = (self.multiplier(client), rate, self.expected_units(client), stage)
         if key not in self._prices:
             self._prices[key] = self._price(*key)
         return self._prices[key]
 
-    def by_price(self, cohort: Sequence[int]) -> list[tuple[list[int], Price]]:
+    def expected_units(self, client: int) -> float:
+        """How many units are expected to contribute to a release: clients of a cohort, or examples of a client's batch."""
+        if self.steps is None:
+            return self.sampler.expected_cohort
+        return self.steps.rate(self._size(client)) * self._size(client)
+
+    def by_price(self, cohort: Sequence[int], round_number: int) -> list[tuple[list[int], Price]]:
         """The cohort in groups that pay the same."""
         groups: dict[int, tuple[list[int], Price]] = {}
         for client in cohort:
-            price = self.price(client)
+            price = self.price(client, round_number)
             groups.setdefault(id(price), ([], price))[0].append(client)
         return list(groups.values())
+
+    def bill(self, client: int, view: View) -> Counter[DpEvent]:
+        """What this client is charged over the whole run if it is drawn as often as can be."""
+        sampler = self.sampler
+        rounds = range(client % sampler.period, sampler.rounds, sampler.period)
+        first = {self.mechanism.stage(number): number for number in reversed(rounds)}
+        turns = Counter(self.mechanism.stage(number) for number in rounds)
+        bill: Counter[DpEvent] = Counter(self.before)
+        for stage, times in turns.items():
+            bill[self.price(client, first[stage]).in_view(view).event] += times
+        return bill
 
     def worst_bills(self, view: View) -> dict[int, Counter[DpEvent]]:
         """The most that clients can be charged over the whole run: one representative for each distinct bill."""
         bills: dict[int, Counter[DpEvent]] = {}
         seen = set()
         for client in self._representatives():
-            charge = self.price(client).in_view(view)
-            turns = self.sampler.turns(client % self.sampler.period)
-            bill: Counter[DpEvent] = Counter({charge.event: turns}) + Counter(self.before)
+            bill = self.bill(client, view)
             if (key := frozenset(bill.items())) not in seen:
                 seen.add(key)
                 bills[client] = bill
@@ -133,16 +148,20 @@ class Tariff:
         if not self.protected or self.sampler.clients > LISTED_IN_PLAN:
             return {}
         neighbours = neighbours_in(privacy.view, privacy.neighbours)
-        found: dict[tuple[int, int], float] = {}
+        found: dict[frozenset[tuple[DpEvent, int]], float] = {}
         epsilons: dict[int, float] = {}
         for client in range(self.sampler.clients):
-            price, turns = self.price(client), self.sampler.turns(client % self.sampler.period)
-            key = (id(price), turns)
+            bill = self.bill(client, privacy.view)
+            key = frozenset(bill.items())
             if key not in found:
-                bill = {price.in_view(privacy.view).event: turns}
                 found[key] = spent(bill, delta=privacy.delta, neighbours=neighbours, precise=True).epsilon
             epsilons[client] = found[key]
         return epsilons if len(found) > 1 else {}
+
+    def noise_facts(self) -> dict[str, str]:
+        """What a plan should say of noise that changes over the rounds."""
+        first, last = (self.price(0, number).noise_multiplier for number in (0, self.sampler.rounds - 1))
+        return {} if first == last else {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
 
     def _representatives(self) -> list[int]:
         turns = range(min(self.sampler.period, self.sampler.clients))
@@ -155,9 +174,15 @@ class Tariff:
         assert self.sizes is not None
         return self.sizes[client]
 
-    def _price(self, noise_multiplier: float, rate: float) -> Price:
+    def _price(self, noise_multiplier: float, rate: float, expected_units: float, stage: int) -> Price:
         if not self.protected:
             return price_unprotected()
+        parts = self.mechanism.parts(
+            noise_multiplier, bound=self.clip.bound, stage=stage, expected_units=expected_units
+        )
+        return self._joint_price(joint(*(part.noise_multiplier for part in parts)), rate).divided(parts)
+
+    def _joint_price(self, noise_multiplier: float, rate: float) -> Price:
         if self.steps is not None:
             return price_local_steps(
                 mechanism=self.mechanism,
@@ -188,7 +213,18 @@ def make_tariff(
 ) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given."""
     privacy = experiment.privacy
-    mechanism = MECHANISMS[privacy.mechanism]()
+    mechanism: Mechanism = member(MECHANISMS, privacy.mechanism_table, where="privacy.mechanism")
+    if method.unit == "client" and method.protected and mechanism.not_for_clients:
+        raise SordinoError(
+            f"Mechanism {privacy.mechanism_table['name']!r} is for example-level methods, but {experiment.method['name']!r} protects "
+            f"clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another mechanism."
+        )
+    clip = _clip(experiment, method, mechanism.norm)
+    if clip.groups and isinstance(mechanism, AdaptiveClip | Gep):
+        raise SordinoError(
+            f"Mechanism {privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(clip.groups)} apart; set clip = 'joint', or choose another mechanism."
+        )
     job = method.job
     tariff = Tariff(
         unit=method.unit,
@@ -197,10 +233,11 @@ def make_tariff(
         pooled=method.pooled,
         steps=job if method.unit == "example" else None,  # type: ignore[arg-type]
         sizes=sizes,
-        mechanism_name=privacy.mechanism,
+        mechanism_name=privacy.mechanism_table["name"],
+        mechanism=mechanism,
         placement=privacy.noise,
         sampler=make_sampler(experiment, clients=clients),
-        clip=_clip(experiment, method, mechanism.norm),
+        clip=clip,
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
         uncovered=method.uncovered if isinstance(method, Personalised) else "",
@@ -293,12 +330,12 @@ def _calibrated_for_all(tariff: Tariff, privacy: PrivacySection, epsilon: float)
 
 def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client: int) -> float:
     """The least noise with which this client's worst bill over the whole run stays within ε in the chosen view."""
-    turns = tariff.sampler.turns(client % tariff.sampler.period)
 
-    def charge(noise_multiplier: float) -> Charge:
-        return dataclasses.replace(tariff, noise_multiplier=noise_multiplier).price(client).in_view(privacy.view)
+    def with_noise(noise_multiplier: float) -> Tariff:
+        return dataclasses.replace(tariff, noise_multiplier=noise_multiplier)
 
-    reference = charge(1.0)
+    first_round = client % tariff.sampler.period
+    reference = with_noise(1.0).price(client, first_round).in_view(privacy.view)
     if unbounded(reference.event):
         raise SordinoError(
             f"No noise can reach ε = {epsilon:g} in the {privacy.view} view, because {reference.because}; "
@@ -306,7 +343,7 @@ def _calibrated(tariff: Tariff, privacy: PrivacySection, epsilon: float, client:
         )
     neighbours = neighbours_in(privacy.view, privacy.neighbours)
     return calibrate(
-        lambda noise: Counter({charge(noise).event: turns}) + Counter(tariff.before),
+        lambda noise: with_noise(noise).bill(client, privacy.view),
         epsilon=epsilon,
         delta=privacy.delta,
         neighbours=neighbours,

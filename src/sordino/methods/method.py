@@ -17,7 +17,7 @@ from sordino.privacy.pricing import Uses
 from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
-    from sordino.privacy.door import Permit
+    from sordino.gradients import ClippedGradients
     from sordino.privacy.noise import NoiseSource
 
 State = dict[str, Tensor]
@@ -51,6 +51,17 @@ class ClientJob(Protocol):
         ...
 
     def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor: ...
+
+
+class StepRelease(Protocol):
+    """What a mechanism makes of one batch: a noisy sum of gradients, through the door."""
+
+    @property
+    def clip(self) -> Clip: ...
+
+    def noisy_sum(
+        self, gradients: ClippedGradients, batch: Private[Examples], *, units: int, context: ClientContext, step: int
+    ) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +103,7 @@ class NoisySteps(Protocol):
         data: Private[Examples],
         context: ClientContext,
         *,
-        clip: Clip,
-        permit: Permit,
+        release: StepRelease,
         source: NoiseSource,
     ) -> Released[Tensor]: ...
 

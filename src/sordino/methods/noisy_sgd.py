@@ -12,15 +12,13 @@ from torch import Tensor
 from sordino.core import Private, Released
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
-from sordino.methods.method import ClientContext
+from sordino.methods.method import ClientContext, StepRelease
 from sordino.models import draw_dropout_from
-from sordino.privacy.clipping import Clip, ClippedContributions, bound_clipped
 from sordino.privacy.samplers import poisson_batch
 from sordino.privacy.streams import stream_id
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 if TYPE_CHECKING:
-    from sordino.privacy.door import Permit
     from sordino.privacy.noise import NoiseSource
 
 
@@ -63,10 +61,10 @@ class NoisySgd:
         data: Private[Examples],
         context: ClientContext,
         *,
-        clip: Clip,
-        permit: Permit,
+        release: StepRelease,
         source: NoiseSource,
     ) -> Released[Tensor]:
+        clip = release.clip
         clipped = ClippedGradients(
             context.net,
             trainable=context.space.names,
@@ -84,16 +82,9 @@ class NoisySgd:
             rows = torch.from_numpy(
                 poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
             )
-            clipped_sum = data.map(partial(_gradient_sum, clipped, rows=rows, clip=clip, device=context.device))
-            noisy = permit.release(bound_clipped(clipped_sum, clip, units=len(rows))).value
+            batch = data.map(partial(Examples.take, indices=rows))
+            noisy = release.noisy_sum(clipped, batch, units=len(rows), context=context, step=step)
             gradient = noisy / (rate * examples) + self.weight_decay * model
             velocity = self.momentum * velocity + gradient
             model = model - self.learning_rate * velocity
         return start.map(lambda _: model)
-
-
-def _gradient_sum(
-    clipped: ClippedGradients, own: Examples, *, rows: Tensor, clip: Clip, device: torch.device
-) -> ClippedContributions:
-    batch = own.take(rows)
-    return clipped.sum(batch.features(device), batch.labels.to(device), clip_norm=clip.bound)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Plan = Callable[[float], Mapping["DpEvent", int]]
 
-LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e12
 TIGHTNESS = 0.999
 """A search ends between this share of the target and the target."""
 PURE_TIGHTNESS = 1 - 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,10 +46,7 @@ def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
     Formal guarantee: the scaled row has norm at most `clip.bound`, whatever came in. The factor leaves room for the rounding
     of float32, so the bound holds for the stored numbers too; a factor too small to be stored to full precision is zero.
     """
-    order = 2 if clip.norm == "l2" else 1
-    norms = torch.linalg.vector_norm(rows, ord=order, dim=-1)
-    if not bool(torch.isfinite(norms).all()):
-        norms = torch.linalg.vector_norm(rows, ord=order, dim=-1, dtype=torch.float64)
+    norms = _norm(rows, clip.norm)
     limit = clip.bound * _ROUNDING
     factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
     stored = torch.isfinite(norms) & (factors >= torch.finfo(rows.dtype).tiny)
@@ -73,6 +70,29 @@ def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bo
     return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates), zeroed=zeroed)
 
 
+def count_within(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
+    """How many contributions need no clipping: a count that one unit moves by at most 1."""
+    norms = Private.join(updates).map(
+        lambda rows: torch.stack([_norm(row, clip.norm) for row in rows]) if rows else like.new_zeros(0)
+    )
+    return count_norms_within(norms, clip, like=like)
+
+
+def count_norms_within(norms: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
+    """How many of these norms, one for each unit, are within the clip; a norm that is not a number is not."""
+    found: Tensor = unwrap(norms)
+    within = (found <= clip.bound).sum().to(like).reshape(1)
+    return seal(within, bound=1.0, norm=clip.norm, units=len(found))
+
+
+def _norm(rows: Tensor, norm: Norm) -> Tensor:
+    order = 2 if norm == "l2" else 1
+    found: Tensor = torch.linalg.vector_norm(rows, ord=order, dim=-1)
+    if not bool(torch.isfinite(found).all()):
+        found = torch.linalg.vector_norm(rows, ord=order, dim=-1, dtype=torch.float64)
+    return found
+
+
 class ClippedContributions(Protocol):
     """A sum whose contributions were clipped one by one where they were computed, such as per-example gradients."""
 
@@ -83,7 +103,10 @@ class ClippedContributions(Protocol):
     def nonfinite(self) -> int: ...
 
 
-def bound_clipped(contributions: Private[ClippedContributions], clip: Clip, *, units: int) -> Bounded:
+Clipped = TypeVar("Clipped", bound=ClippedContributions)
+
+
+def bound_clipped(contributions: Private[Clipped], clip: Clip, *, units: int) -> Bounded:
     found: ClippedContributions = unwrap(contributions)
     return seal(found.total, bound=clip.sensitivity, norm=clip.norm, units=units, zeroed=found.nonfinite)
 

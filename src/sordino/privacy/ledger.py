@@ -16,6 +16,7 @@ from sordino.core import VIEWS, Neighbours, Norm, SordinoError, Unit, View
 from sordino.files import disk_errors, write_whole
 from sordino.privacy.accounting import Spent, spent
 from sordino.privacy.events import from_json, to_json
+from sordino.privacy.mechanisms import UPDATE, Part
 from sordino.privacy.pricing import Charge, neighbours_in
 
 if TYPE_CHECKING:
@@ -46,14 +47,25 @@ class Line:
     residue: int = 0
     """The pool whose members pay the `pool` charges: clients that leave `residue` when divided by `period`."""
     participants: tuple[int, ...] = ()
+    others: tuple[Part, ...] = ()
+    """What else is released from the same batch; the charges are for all of it jointly."""
+    moving_clip: bool = False
+    """Whether the clip moves from one release to the next, beginning at `clip_bound`; noise is then scaled to it."""
     charges: tuple[Charge, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        first = Part(name=UPDATE, clip_bound=self.clip_bound, noise_multiplier=self.noise_multiplier)
+        return (first, *self.others)
 
     def to_json(self) -> dict[str, Any]:
         charges = [
             {"view": c.view, "whom": c.whom, "event": to_json(c.event), "because": c.because} for c in self.charges
         ]
         bound = self.clip_bound if math.isfinite(self.clip_bound) else "inf"
-        return {**self.__dict__, "clip_bound": bound, "participants": list(self.participants), "charges": charges}
+        plain = {"clip_bound": bound, "participants": list(self.participants), "charges": charges}
+        others = [dict(part.__dict__) for part in self.others]
+        return {**self.__dict__, **plain, "others": others}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Line:
@@ -61,6 +73,7 @@ class Line:
         exact = {
             "clip_bound": float(data["clip_bound"]),
             "participants": tuple(data["participants"]),
+            "others": tuple(Part(**part) for part in data.get("others", ())),
             "charges": charges,
         }
         return Line(**{**data, **exact})

@@ -14,13 +14,16 @@ noise by the server, so the total never depends on who turned up.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sordino.core import Neighbours, SordinoError, View
 from sordino.privacy.clipping import widening
-from sordino.privacy.mechanisms import Mechanism
+from sordino.privacy.events import joint
+from sordino.privacy.mechanisms import Mechanism, Part
 from sordino.privacy.samplers import CohortSampler
 
 if TYPE_CHECKING:
@@ -47,6 +50,25 @@ class Price:
 
     noise_multiplier: float
     charges: tuple[Charge, ...]
+    others: tuple[Part, ...] = ()
+    """What else is released from the same batch, with its real noise."""
+
+    def divided(self, parts: Sequence[Part]) -> Price:
+        """The same price for several values released from one batch: the multiplier that was priced is their joint one."""
+        if len(parts) == 1:
+            return self
+        counted = joint(*(part.noise_multiplier for part in parts))
+        share = self.noise_multiplier / counted if counted else 0.0
+        real = [dataclasses.replace(part, noise_multiplier=part.noise_multiplier * share) for part in parts]
+        what = " and ".join(f"{part.name} {part.noise_multiplier:.4g}" for part in real)
+        why = (
+            f"one batch gives several releases (multipliers: {what}), which count as one of {self.noise_multiplier:.4g}"
+        )
+        charges = tuple(
+            dataclasses.replace(charge, because=f"{charge.because}; {why}") if not unbounded(charge.event) else charge
+            for charge in self.charges
+        )
+        return Price(noise_multiplier=real[0].noise_multiplier, charges=charges, others=tuple(real[1:]))
 
     def in_view(self, view: View) -> Charge:
         return next(charge for charge in self.charges if charge.view == view)

@@ -1,0 +1,45 @@
+"""AdpClip: a clip bound that follows a quantile of the norms (arXiv:1905.03871)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
+from sordino.settings import AtLeastOne, Positive
+
+COUNT = "count within the clip"
+
+
+@MECHANISMS.register("adaptive-clip")
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveClip(Gaussian):
+    """Gaussian, with a clip bound that follows a quantile of the norms (AdpClip); the count it needs is noised and charged.
+
+    Formal guarantee: besides the sum, each batch releases how many of its norms are within the clip, a count that one unit
+    moves by at most 1, with noise of standard deviation `count_noise` (by default a tenth of the expected batch). Both are
+    one joint release. The next clip is made of the noisy count alone, so it may be known to all.
+    """
+
+    quantile: Annotated[float, Field(ge=0, le=1)] = 0.5
+    clip_learning_rate: Positive = 0.2
+    count_noise: Positive | None = None
+    every: AtLeastOne = 1
+    """The clip moves in every so-manieth round, in all of its steps."""
+
+    def stage(self, round_number: int) -> int:
+        return min(1, round_number % self.every)
+
+    def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
+        update = Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier)
+        if stage:
+            return (update,)
+        spread = expected_units / 10 if self.count_noise is None else self.count_noise
+        return (update, Part(name=COUNT, clip_bound=1.0, noise_multiplier=spread))
+
+    def next_bound(self, bound: float, noisy_count: float, expected_units: float) -> float:
+        """C·exp(−η(b̃ − quantile)): where more than the quantile's share lies within the clip, it shrinks."""
+        return bound * math.exp(-self.clip_learning_rate * (noisy_count / expected_units - self.quantile))
