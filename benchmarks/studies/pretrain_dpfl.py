@@ -8,7 +8,7 @@ python -m benchmarks.studies.pretrain_dpfl --out DIR [--slices | --proxy | --rep
 from __future__ import annotations
 
 import argparse
-import itertools
+import dataclasses
 import math
 import statistics
 import sys
@@ -19,13 +19,27 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from torch import Tensor
 
-from benchmarks.studies.study import Cell, Result, markdown, results, run_all
+from benchmarks.studies.study import EXAMPLES, Cell, Result, markdown, results, run_all
+from sordino.core import Bounded, Released, unwrap
 from sordino.data.source import SourceSettings, load
+from sordino.engine.choice import choose_tuning, make_rule
 from sordino.engine.record import read_summary
+from sordino.engine.schedule import Workers
+from sordino.engine.setup import prepare
+from sordino.experiment import experiment, read_table
 from sordino.privacy.calibration import calibrate
+from sordino.privacy.door import Door, Permit
 from sordino.privacy.event_kinds import GaussianDpEvent
 from sordino.privacy.gaussian import gaussian_epsilon
+from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.noise import SeededNoise
+from sordino.privacy.streams import stream_id
+from sordino.settings import validated
+from sordino.tuning.auto import Auto
+from sordino.tuning.rule import Coefficient, Statistics
 
 FILE = "pretrain-dpfl/study.toml"
 ROWS, PAPER_ROWS, PAPER_ROUNDS, DELTA = 200, 50_000, 128, 1e-5
@@ -34,18 +48,17 @@ SLICES = ("fashion_mnist", "cifar10", "mnist", "tinyimagenet100")
 ROUNDS, OTHER_ROUNDS = 16, (8, 32)
 """Budgets are matched and varied at `ROUNDS`; rounds are varied at the middle budget."""
 
-TUNINGS = {
+STRATEGIES = {
     "ST": '{name="full"}',
     "HT": '{name="head"}',
     "FT": '{name="full"}',
     "UT 0.25": '{name="unified",head_rounds=0.25}',
     "UT 0.5": '{name="unified",head_rounds=0.5}',
     "UT 0.75": '{name="unified",head_rounds=0.75}',
-    "auto printed": '{name="auto",epsilon=2.5,coefficient="printed"}',
-    "auto derived": '{name="auto",epsilon=2.5,coefficient="derived"}',
 }
-AUTOS = [name for name in TUNINGS if name.startswith("auto")]
-FIXED = [name for name in TUNINGS if name not in AUTOS]
+AUTO = '{name="auto",epsilon=2.5}'
+"""The paper's ε of 0.01 for the statistics, by as much more as there are fewer rows."""
+RULES: tuple[Coefficient, ...] = ("printed", "derived")
 BUDGETS = {"laplace": (50.0, 260.0, 800.0), "gaussian": (0.8, 3.0, 12.0)}
 """Of the paper's own set-up. The first is the largest of its figures; beyond it, the rule begins to choose FT."""
 MIDDLE = {"laplace": 260.0, "gaussian": 3.0}
@@ -67,6 +80,7 @@ class Place:
         return f"{self.source} {self.mechanism} ε={self.budget:g} T={self.rounds}"
 
     def cell(self, strategy: str, beta: float, note: str = "") -> Cell:
+        tuning = STRATEGIES.get(strategy, AUTO)
         start = 'start={name="scratch"}' if strategy == "ST" else f"start.data.source={_slice('tinyimagenet100')}"
         return Cell(
             name=f"{self} {strategy}{note}",
@@ -74,7 +88,7 @@ class Place:
             changes=(
                 f"data.source={_slice(self.source)}",
                 f"rounds={self.rounds}",
-                f"tuning={TUNINGS[strategy]}",
+                f"tuning={tuning}",
                 f"method.beta={beta}",
                 f"privacy.mechanism={self.mechanism}",
                 f"privacy.clip_norm={CLIPS[self.mechanism]}",
@@ -134,7 +148,7 @@ def cells(betas: Mapping[tuple[str, float, str], float]) -> list[Cell]:
     return [
         place.cell(strategy, betas[place.mechanism, place.budget, strategy if strategy in PROXY_BETAS else "FT"])
         for place in places(_tried(betas))
-        for strategy in FIXED
+        for strategy in STRATEGIES
     ]
 
 
@@ -147,48 +161,85 @@ def _tried(betas: Mapping[tuple[str, float, str], float]) -> set[str]:
     }
 
 
-def auto_cell(place: Place, strategy: str, choice: str, betas: Mapping[tuple[str, float, str], float]) -> Cell:
-    """`auto` with the learning rate of one of its choices, which does not depend on the learning rate."""
-    return place.cell(strategy, betas[place.mechanism, place.budget, choice], f" at the β of {choice}")
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What the rules choose at one place on one seed, by the private statistics and by the exact ones."""
+
+    noise_power: float
+    exact: Mapping[str, float]
+    private: Mapping[str, Any]
+    strategies: Mapping[str, str]
+    """By rule and kind of statistics: `printed, private`, `printed, exact`, ..."""
 
 
-def run_autos(
-    betas: Mapping[tuple[str, float, str], float], seeds: Sequence[int], wanted: Sequence[str], out: Path
-) -> None:
-    """First with the head's learning rate; where everything is chosen, once more with that of full tuning."""
-    for place, strategy, seed in itertools.product(places(_tried(betas)), AUTOS, seeds):
-        if not any(part in f"{place} {strategy}" for part in wanted):
-            continue
-        first = auto_cell(place, strategy, "HT", betas)
-        run_all([first], [seed], out)
-        if read_summary(first.place(seed, out))["choice"]["strategy"] == "FT":
-            run_all([auto_cell(place, strategy, "FT", betas)], [seed], out)
+def choose_at(place: Place, seed: int) -> Chosen:
+    """The choice without the training that would follow. The exact statistics are a non-private diagnostic of the simulation."""
+    cell = place.cell("auto", 1.0)
+    table = read_table(EXAMPLES / cell.file, (*cell.changes, f"seed={seed}"))
+    experiment_here = experiment(table)
+    setup = prepare(experiment_here, folder=(EXAMPLES / cell.file).parent, progress=lambda done, total: None)
+    workers = Workers(setup.net, setup.space, seed=seed, device=setup.device, workers=1)
+    seen: list[float] = []
+    strategies, private, power = {}, {}, 0.0
+    exact: dict[str, float] = {}
+    sizes = setup.loaded.sizes
+    for coefficient in RULES:
+        tuning = dataclasses.replace(validated(Auto, {"epsilon": 2.5}, where="tuning"), coefficient=coefficient)
+        seen.clear()
+        door = _Glass(Ledger(clients=len(sizes), delta=DELTA, neighbours="replace-one"), seed, seen)
+        private = choose_tuning(setup, tuning, door, workers)
+        strategies[f"{coefficient}, private"] = private["strategy"]
+        shares = [rows / sum(sizes) for rows in sizes]
+        exact = {
+            name: float(np.dot(shares, seen[len(sizes) * k : len(sizes) * (k + 1)]))
+            for k, name in enumerate(("G1²", "G2²"))
+        }
+        rule = make_rule(experiment_here, tuning, setup.method, setup.tariff, setup.whole)
+        power = rule.noise_power
+        strategies[f"{coefficient}, exact"] = "FT" if rule.prefers_full(Statistics.named(exact)) else "HT"
+    workers.close()
+    return Chosen(noise_power=power, exact=exact, private=private, strategies=strategies)
+
+
+class _Glass(Door):
+    """A door that keeps what goes in, for the researcher at the simulator."""
+
+    def __init__(self, ledger: Ledger, seed: int, seen: list[float]) -> None:
+        super().__init__(ledger, SeededNoise(stream_id("noise", seed)))
+        self._seen = seen
+
+    def open(self, line: Line) -> Permit:
+        permit, right = super().open(line), Permit.release
+
+        def release(value: Bounded) -> Released[Tensor]:
+            self._seen.append(float(unwrap(value)))
+            return right(permit, value)
+
+        permit.release = release  # type: ignore[method-assign]
+        return permit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What one place gave."""
+    """What one place gave: every strategy, and what the rules chose seed by seed."""
 
     place: Place
-    fixed: Mapping[str, Result]
-    autos: Mapping[str, Sequence[tuple[str, float]]]
-    """By rule, seed by seed: what was chosen, and the accuracy."""
-    noise_power: float
-    break_even: float
-    flip_chances: Sequence[float]
+    results: Mapping[str, Result]
+    chosen: Sequence[Chosen]
 
     @property
     def winner(self) -> str:
-        return max(self.fixed, key=lambda name: self.fixed[name].mean)
+        return max(self.results, key=lambda name: self.results[name].mean)
 
-    def loss(self, auto: str) -> float:
-        """How far the rule's runs lie behind the best fixed strategy, on average."""
-        return self.fixed[self.winner].mean - statistics.mean(accuracy for _, accuracy in self.autos[auto])
+    @property
+    def better_end(self) -> str:
+        return max(("HT", "FT"), key=lambda name: self.results[name].mean)
 
-    def loss_of_ends(self, auto: str) -> float:
-        """The same against the better of HT and FT, between which the rule chooses."""
-        best = max(self.fixed[name].mean for name in ("HT", "FT"))
-        return best - statistics.mean(accuracy for _, accuracy in self.autos[auto])
+    def accuracy(self, rule: str) -> float:
+        """Of what the rule chose, on average over seeds."""
+        return statistics.mean(
+            self.results[each.strategies[rule]].accuracies[seed] for seed, each in enumerate(self.chosen)
+        )
 
 
 def rows(out: Path, seeds: Sequence[int]) -> list[Row]:
@@ -196,85 +247,67 @@ def rows(out: Path, seeds: Sequence[int]) -> list[Row]:
     found = results(cells(betas), seeds, out)
     table = []
     for place in places(_tried(betas)):
-        fixed = {name: found[f"{place} {name}"] for name in FIXED if f"{place} {name}" in found}
-        if len(fixed) < len(FIXED):
-            continue
-        summaries = {name: [_auto_summary(place, name, seed, betas, out) for seed in seeds] for name in AUTOS}
-        choices = [summary["choice"] for summary in summaries["auto printed"]]
-        table.append(
-            Row(
-                place=place,
-                fixed=fixed,
-                autos={
-                    name: [(s["choice"]["strategy"], s["accuracy"]) for s in each] for name, each in summaries.items()
-                },
-                noise_power=statistics.mean(choice["noise_power"] for choice in choices),
-                break_even=statistics.mean(choice["break_even_noise_power"] for choice in choices),
-                flip_chances=[choice["flip_chance"] for choice in choices],
-            )
-        )
+        here = {name: found[f"{place} {name}"] for name in STRATEGIES if f"{place} {name}" in found}
+        if len(here) == len(STRATEGIES):
+            sys.stderr.write(f"choosing at {place}\n")
+            table.append(Row(place=place, results=here, chosen=[choose_at(place, seed) for seed in seeds]))
     return table
-
-
-def _auto_summary(
-    place: Place, strategy: str, seed: int, betas: Mapping[tuple[str, float, str], float], out: Path
-) -> dict[str, Any]:
-    first = read_summary(auto_cell(place, strategy, "HT", betas).place(seed, out))
-    if first["choice"]["strategy"] == "HT":
-        return first
-    return read_summary(auto_cell(place, strategy, "FT", betas).place(seed, out))
 
 
 def report(table: Sequence[Row]) -> str:
     accuracies = markdown(
-        ["set-up", *FIXED, "best"],
-        [[str(row.place), *(str(row.fixed[name]) for name in FIXED), row.winner] for row in table],
+        ["set-up", *STRATEGIES, "best"],
+        [[str(row.place), *(str(row.results[name]) for name in STRATEGIES), row.winner] for row in table],
     )
+    names = [f"{coefficient}, {kind}" for kind in ("exact", "private") for coefficient in RULES]
     choices = markdown(
-        [
-            "set-up",
-            "P",
-            "break-even (printed)",
-            "printed",
-            "derived",
-            "better of HT, FT",
-            "lost by printed",
-            "by derived",
-            "flip chance",
-        ],
+        ["set-up", "P", "2(G1² + G2²)", *names, "better of HT, FT"],
         [
             [
                 str(row.place),
-                f"{row.noise_power:.3g}",
-                f"{row.break_even:.3g}",
-                *(" ".join(chosen for chosen, _ in row.autos[name]) for name in AUTOS),
-                max(("HT", "FT"), key=lambda name: row.fixed[name].mean),
-                *(f"{100 * row.loss_of_ends(name):.1f} ({100 * row.loss(name):.1f})" for name in AUTOS),
-                f"{min(row.flip_chances):.2g} to {max(row.flip_chances):.2g}",
+                f"{statistics.mean(each.noise_power for each in row.chosen):.3g}",
+                f"{statistics.mean(2 * sum(each.exact.values()) for each in row.chosen):.3g}",
+                *(_choices(row, name) for name in names),
+                row.better_end,
             ]
             for row in table
         ],
     )
-    return f"{accuracies}\n\n{choices}\n\n{_verdict(table)}\n"
+    return f"{accuracies}\n\n{choices}\n\n" + "\n".join(_verdict(table, name) for name in names) + f"\n{_gain(table)}\n"
 
 
-def _verdict(table: Sequence[Row]) -> str:
-    lines = []
-    for auto in AUTOS:
-        pairs = [
-            (chosen, max(("HT", "FT"), key=lambda name: row.fixed[name].accuracies[seed]))
-            for row in table
-            for seed, (chosen, _) in enumerate(row.autos[auto])
-        ]
-        right = sum(chosen == best for chosen, best in pairs)
-        lines.append(f"{auto}: {right} of {len(pairs)} choices are the better of HT and FT on that seed.")
-    gains = [100 * (row.fixed["HT"].mean - row.fixed["ST"].mean) for row in table]
-    best = [100 * (max(row.fixed[name].mean for name in FIXED if name != "ST") - row.fixed["ST"].mean) for row in table]
-    lines.append(
-        f"Pre-training gains {min(best):.1f} to {max(best):.1f} points over ST at its best, "
-        f"HT alone {min(gains):.1f} to {max(gains):.1f}."
+def _choices(row: Row, rule: str) -> str:
+    """What was chosen on each seed, and what it lost against the better of HT and FT, in points."""
+    lost = 100 * (row.results[row.better_end].mean - row.accuracy(rule))
+    return f"{' '.join(each.strategies[rule] for each in row.chosen)} ({lost:+.1f})".replace("+-", "-")
+
+
+def _verdict(table: Sequence[Row], rule: str) -> str:
+    hits = [
+        (
+            row.results[each.strategies[rule]].accuracies[seed],
+            *(row.results[name].accuracies[seed] for name in ("HT", "FT")),
+        )
+        for row in table
+        for seed, each in enumerate(row.chosen)
+    ]
+    ends = sum(reached == max(both) for reached, *both in hits)
+    overall = sum(all(each.strategies[rule] == row.winner for each in row.chosen) for row in table)
+    missed = [100 * (max(both) - reached) for reached, *both in hits if reached < max(both)]
+    lost = f"{statistics.mean(missed):.1f} points on average, {max(missed):.1f} at most" if missed else "nothing"
+    return (
+        f"- {rule}: the better of HT and FT in {ends} of {len(hits)} cases, the best of all six on every seed at {overall} of "
+        f"{len(table)} set-ups; where it misses HT or FT, it loses {lost}."
     )
-    return "\n".join(lines)
+
+
+def _gain(table: Sequence[Row]) -> str:
+    gains = {row.place: (100 * (row.results[row.winner].mean - row.results["ST"].mean), row.winner) for row in table}
+    most, least = max(gains, key=lambda place: gains[place]), min(gains, key=lambda place: gains[place])
+    return (
+        f"- The best strategy gains {gains[least][0]:.1f} ({least}) to {gains[most][0]:.1f} points ({most}) over ST, "
+        f"{statistics.mean(gain for gain, _ in gains.values()):.1f} on average."
+    )
 
 
 def draw(table: Sequence[Row], path: Path) -> None:
@@ -286,27 +319,29 @@ def draw(table: Sequence[Row], path: Path) -> None:
             kept = [row for row in fashion if row.place.mechanism == mechanism]
             kept = [row for row in kept if row.place.rounds == ROUNDS or by == "rounds"]
             kept = [row for row in kept if row.place.budget == MIDDLE[mechanism] or by == "budget"]
-            kept.sort(key=lambda row: getattr(row.place, by))
-            for name in FIXED:
-                panel.errorbar(
-                    [getattr(row.place, by) for row in kept],
-                    [100 * row.fixed[name].mean for row in kept],
-                    yerr=[100 * row.fixed[name].spread for row in kept],
-                    marker="o",
-                    markersize=3,
-                    capsize=2,
-                    linewidth=1,
-                    label=name,
-                )
-            panel.set_xscale("log", base=2 if by == "rounds" else 10)
-            panel.set_title(
-                f"{mechanism}, " + (f"T = {ROUNDS}" if by == "budget" else f"ε = {MIDDLE[mechanism]:g}"), fontsize=9
-            )
-            panel.set_xlabel("ε of the paper with the same noise" if by == "budget" else "rounds T", fontsize=8)
+            _panel(panel, sorted(kept, key=lambda row: float(getattr(row.place, by))), by)
+            fixed = f"T = {ROUNDS}" if by == "budget" else f"ε = {MIDDLE[mechanism]:g}"
+            panel.set_title(f"{mechanism}, {fixed}", fontsize=9)
     panels[0][0].legend(fontsize=7)
     figure.supylabel("accuracy, %", fontsize=9)
     figure.tight_layout()
     figure.savefig(path)
+
+
+def _panel(panel: Axes, kept: Sequence[Row], by: str) -> None:
+    for name in STRATEGIES:
+        panel.errorbar(
+            [getattr(row.place, by) for row in kept],
+            [100 * row.results[name].mean for row in kept],
+            yerr=[100 * row.results[name].spread for row in kept],
+            marker="o",
+            markersize=3,
+            capsize=2,
+            linewidth=1,
+            label=name,
+        )
+    panel.set_xscale("log", base=2 if by == "rounds" else 10)
+    panel.set_xlabel("ε of the paper with the same noise" if by == "budget" else "rounds T", fontsize=8)
 
 
 def cut_slices(out: Path) -> None:
@@ -351,7 +386,6 @@ def main() -> None:
         sys.stdout.write(report(table))
     else:
         betas = best_betas(options.out)
-        run_autos(betas, options.seeds, wanted, options.out)
         run_all(
             [cell for cell in cells(betas) if any(part in cell.name for part in wanted)], options.seeds, options.out
         )

@@ -57,8 +57,8 @@ def test_constants_are_those_of_the_theorem():
 def test_the_chance_to_flip_is_that_of_the_noise():
     """One Laplace noise of scale b: it passes a margin m on the losing side with chance exp(−m/b)/2."""
     estimates = {
-        "G1²": Estimate(value=50.0, largest=1e9, scales=[1.0]),
-        "G2²": Estimate(value=50.0, largest=1e9, scales=[]),
+        "G1²": Estimate(released=50.0, scales=[1.0]),
+        "G2²": Estimate(released=50.0, scales=[]),
     }
     for margin in (0.0, 1.0, 3.0):
         chance = flip_chance(rule(2 * (100.0 - margin)), estimates)

@@ -71,11 +71,9 @@ def choose_tuning(setup: Setup, tuning: Auto, door: Door, workers: Workers) -> C
             )
             for client, bound in enumerate(bounds)
         ]
-        largest = sum(w * bound.largest for w, bound in zip(weights, bounds, strict=True))
         estimates[name] = Estimate(
-            value=sum(w * value for w, value in zip(weights, released, strict=True)),
-            largest=largest,
-            smallest=SMALLEST_SMOOTHNESS * largest if name == "L" else 0.0,
+            released=sum(w * value for w, value in zip(weights, released, strict=True)),
+            smallest=SMALLEST_SMOOTHNESS * bounds[0].largest if name == "L" else -math.inf,
             scales=[w * multiplier * bound.sensitivity for w, bound in zip(weights, bounds, strict=True)],
         )
     rule = make_rule(setup.experiment, tuning, setup.method, setup.tariff, setup.whole)
@@ -143,17 +141,16 @@ def _doubt(choice: Mapping[str, Any]) -> str:
 
 
 def _decided(rule: Rule, estimates: Mapping[str, Estimate], tuning: Auto, experiment: Experiment) -> Choice:
-    found = Statistics.named({name: estimate.clamped for name, estimate in estimates.items()})
+    found = Statistics.named({name: estimate.value for name, estimate in estimates.items()})
     choice = {
         **_verdict(rule, found, experiment),
         "flip_chance": flip_chance(rule, estimates),
         "epsilon": tuning.epsilon,
         "statistics": {
             name: {
-                "value": estimate.clamped,
-                "released": estimate.value,
+                "value": estimate.value,
                 "noise_deviation": estimate.deviation,
-                "noise_to_signal": estimate.deviation / estimate.clamped if estimate.clamped else math.inf,
+                "noise_to_signal": estimate.deviation / estimate.value if estimate.value > 0 else math.inf,
             }
             for name, estimate in estimates.items()
         },

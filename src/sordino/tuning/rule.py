@@ -97,16 +97,19 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A released statistic: the weighted mean over clients, its public range, and the scales of the Laplace noises in it."""
+    """A released statistic: the weighted mean over clients, and the scales of the Laplace noises in it.
 
-    value: float
-    largest: float
+    It is used as released, also where the noise made a square negative: cutting that off would favour FT.
+    """
+
+    released: float
     scales: Sequence[float]
-    smallest: float = 0.0
+    smallest: float = -math.inf
+    """What a smaller value is raised to, where zero would make no sense."""
 
     @property
-    def clamped(self) -> float:
-        return min(max(self.value, self.smallest), self.largest)
+    def value(self) -> float:
+        return max(self.released, self.smallest)
 
     @property
     def deviation(self) -> float:
@@ -116,7 +119,8 @@ class Estimate:
 def flip_chance(rule: Rule, estimates: Mapping[str, Estimate]) -> float:
     """How often the choice would be the other one for a truth that the noise moved to what was released.
 
-    The noise is known, so this is post-processing: truths are drawn as the release minus fresh noise, within the public range.
+    The noise is known, so this is post-processing: truths are drawn as the release minus fresh noise. It is also the chance
+    that noise alone carries a truth at the break-even as far as the release lies from it.
     """
     generator = np.random.default_rng(0)
     truths = {}
@@ -124,8 +128,8 @@ def flip_chance(rule: Rule, estimates: Mapping[str, Estimate]) -> float:
         noise = np.zeros(FLIP_DRAWS)
         for scale in estimate.scales:
             noise += generator.laplace(0.0, scale, FLIP_DRAWS)
-        truths[name] = np.clip(estimate.value - noise, estimate.smallest, estimate.largest)
-    chosen = rule.prefers_full(Statistics.named({name: estimate.clamped for name, estimate in estimates.items()}))
+        truths[name] = np.maximum(estimate.released - noise, estimate.smallest)
+    chosen = rule.prefers_full(Statistics.named({name: estimate.value for name, estimate in estimates.items()}))
     return float(np.mean(rule.prefers_full(Statistics.named(truths)) != chosen))
 
 
