@@ -1,5 +1,6 @@
 """Rounds of a federation whose clip moves: the noise on sums and counts, wherever it is drawn."""
 
+import itertools
 import math
 
 import pytest
@@ -52,7 +53,7 @@ def rounds_of(noise, sampler="everyone", cohort=CLIENTS):
             sums.append(federation.collect_sum(number, Broadcast.of(torch.zeros(NUMBERS)), Silent()).value)
         bounds.append(federation.clip_norm)
         seats = federation.tariff.sampler.seats
-    moves = [math.log(after / before) for before, after in zip(bounds, bounds[1:], strict=False)]
+    moves = [math.log(after / before) for before, after in itertools.pairwise(bounds)]
     counts = [(0.5 - move / 0.2) * cohort - here for move, here in zip(moves, present, strict=True)]
     scaled = torch.cat([total.double() / bound for total, bound in zip(sums, bounds, strict=False)])
     return scaled, torch.tensor(counts, dtype=torch.float64), seats
