@@ -20,7 +20,7 @@ SMOOTHING = {
 LOCAL = {
     "emnist": "epochs=30,batch_size=64,learning_rate=0.1",
     "steps": "epochs=1",
-    "cifar": "epochs=10,batch_size=64,learning_rate=0.1",
+    "cifar": "epochs=5,batch_size=64,learning_rate=0.1",
 }
 NOISY_STEPS = "local_steps=30,batch_size=64,learning_rate=0.1"
 """The form of the public code: DP-SGD inside each client, per example."""

@@ -179,6 +179,16 @@ def test_a_poisoned_example_counts_for_nothing(poison: float, ghost: bool, monke
     assert math.isnan(inputs[2, 0, 1, 1]) or math.isinf(inputs[2, 0, 1, 1])
 
 
+def test_a_gradient_too_long_to_be_scaled_exactly_counts_for_nothing() -> None:
+    model = torch.nn.Linear(1, 2, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    inputs, targets = torch.tensor([[3.0e38], [1.0]]), torch.tensor([0, 1])
+    engine = ClippedGradients(model, norm="l1")
+    result = engine.sum(inputs, targets, clip_norm=0.03125)
+    assert result.nonfinite == 1
+    assert_close(result.total, engine.sum(inputs[1:], targets[1:], clip_norm=0.03125).total)
+
+
 def test_a_frozen_prefix_is_not_differentiated() -> None:
     model = small_network().double()
     trainable = ["6.weight", "3.bias"]

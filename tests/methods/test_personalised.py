@@ -1,5 +1,6 @@
 """The personalised family: what equals what, what stays home, and what the traps of published code would change."""
 
+import io
 import json
 import math
 
@@ -338,3 +339,65 @@ def test_the_last_round_is_reported_and_not_the_best(tiny, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     summary = summary_of(tmp_path / "run")
     assert summary["non_private_diagnostics"]["non_private_clients"] == rows[-1]["non_private_clients"]
+
+
+def test_a_run_shows_what_clients_see_of_themselves(tiny, tmp_path):
+    from rich.console import Console
+
+    from sordino.report.terminal import summary_table
+
+    table = tiny(method=method("centaur"), model=DEEP, rounds=1, data={"late_clients": 2})
+    summary = sordino.run(table, out=tmp_path / "run")
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(summary_table([summary]))
+    text = console.export_text()
+    own = summary["non_private_diagnostics"]["non_private_clients"]
+    assert f"own {own['mean']:.1%}" in text
+    assert f"late {own['newcomers']['mean']:.1%}" in text
+    assert "outside every ε" in text
+
+
+@pytest.mark.parametrize("name", ["centaur", "dp-pfeddsu"])
+def test_a_reprogrammed_model_has_a_personal_output_map(name, tiny, tmp_path):
+    tuning = {"name": "reprogram", "frame": 12, "picture": 8, "source_classes": 10}
+    source = {"name": "cnn", "features": 8}
+    table = tiny(
+        method=method(name, **({"layers": 1} if name == "dp-pfeddsu" else {})),
+        model=source,
+        tuning=tuning,
+        start=public_source(tmp_path, source),
+        rounds=2,
+    )
+    summary = sordino.run(table, out=tmp_path / "run")
+    assert summary["trained_parameters"] == 12 * 12
+    assert all(own.numel() == 10 * 10 + 10 for own in personal_after(tmp_path / "run", 2).values())
+    assert math.isfinite(summary["epsilon"]["public"]["epsilon"])
+
+
+def public_source(folder, model):
+    from safetensors.torch import save_file
+
+    from sordino.models import build
+
+    settings = {key: value for key, value in model.items() if key != "name"}
+    net = build(model["name"], shape=(1, 12, 12), classes=10, seed=9, **settings)
+    save_file(dict(net.state_dict()), folder / "source.safetensors")
+    return {"name": "file", "path": str(folder / "source.safetensors")}
+
+
+def test_whole_models_of_their_own_start_anew_when_the_phase_changes(tiny, tmp_path):
+    table = tiny(method=method("pmtl-ft"), model=DEEP, tuning={"name": "unified", "head_rounds": 2})
+    sordino.run(table, out=tmp_path / "run")
+    everything = 64 * 16 + 16 + 16 * 8 + 8 + 8 * 10 + 10
+    assert {own.numel() for own in personal_after(tmp_path / "run").values()} == {everything}
+
+
+def test_the_picture_of_a_run_draws_its_clients_apart():
+    from sordino.report.pictures import accuracy_figure
+
+    row = {"round": 0, "accuracy": 0.1, "epsilon": 1.0, "view": "public"}
+    clients = {"non_private_clients": {"mean": 0.5, "standard_deviation": 0.1}}
+    assert len(accuracy_figure({"plain": [row]}).data) == 1
+    _plain, own = accuracy_figure({"run": [{**row, **clients}]}).data
+    assert "outside ε" in own.name
+    assert list(own.y) == [0.5]

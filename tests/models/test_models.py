@@ -102,6 +102,7 @@ class TestEveryModel:
         ("resnet20", {}, 269_072, 650),
         ("logistic", {}, 0, 30_730),
         ("mlp", {"hidden": [20, 30], "bias": False}, 3072 * 20 + 600, 300),
+        ("mlp", {"hidden": [20], "bias": False, "normalise": True}, 3072 * 20 + 40, 200),
     ],
 )
 def test_parameter_counts(name: str, settings: dict[str, Any], body: int, head: int) -> None:

@@ -29,6 +29,13 @@ def test_no_row_leaves_longer_than_the_bound(rows, bound, norm):
     assert (torch.linalg.vector_norm(clipped, ord=2 if norm == "l2" else 1, dim=1) <= bound).all()
 
 
+def test_a_factor_too_small_for_full_precision_is_zero():
+    rows = torch.tensor([[0.0, 0.0, 3.4012669942723044e38], [1.0, 0.0, 0.0]])
+    clipped = clip_rows(rows, Clip(bound=0.03125, norm="l1"))
+    assert not clipped[0].any()
+    assert clipped[1].any()
+
+
 def test_short_rows_pass_unchanged():
     rows = torch.tensor([[0.3, 0.4]])
     torch.testing.assert_close(clip_rows(rows, Clip(bound=1.0, norm="l2")), rows, rtol=0, atol=0)

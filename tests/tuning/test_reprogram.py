@@ -66,7 +66,7 @@ class TestBorder:
         around = torch.tanh(border.values).detach()
         around[:, 1:7, 1:7] = 0
         assert torch.equal(framed.detach(), around.expand(2, -1, -1, -1))
-        assert border.live == 3 * (81 - 36)
+        assert len(border.live) == 3 * (81 - 36)
 
     @pytest.mark.parametrize("side", [3, 12])
     def test_pictures_of_another_size_are_resized(self, side):
@@ -170,6 +170,21 @@ def reprogrammed(tiny, *, method="dp-sgd", tuning=None, **changes):
 
 
 MOBILE = {"model": {"name": "mobilenet_v2"}}
+
+
+def own_source(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(shape).numel(), classes))
+
+
+def test_a_source_from_the_users_own_code_is_built_for_its_own_task(tiny, tmp_path):
+    table = reprogrammed(tiny, model={"name": f"{__name__}:own_source"})
+    table["start"] = {"name": "scratch"}
+    summary = sordino.run(table, out=tmp_path / "run")
+    assert summary["trained_parameters"] == 3 * 12 * 12 + 10 * 10 + 10
+    assert summary["parameters"] == summary["trained_parameters"] + 3 * 12 * 12 * 10 + 10
+    assert "of which 132 are live" in summary["tuning_facts"]["border"]
+
+
 BAD = {
     "a picture larger than the source's frame": ({"picture": 13}, {}, "frame must be at least as large as picture"),
     "fewer source than target classes": ({"source_classes": 9}, {}, "has 9 and the data 10"),

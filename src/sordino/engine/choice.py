@@ -12,8 +12,8 @@ from sordino.core import Private, SordinoError
 from sordino.engine.schedule import Task, Workers
 from sordino.engine.tariff import Tariff
 from sordino.experiment import Experiment
-from sordino.methods.dp_sgd import DpSgd
 from sordino.methods.method import ClientContext, Method
+from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import StatisticBound, bound_statistic
 from sordino.privacy.door import Door
@@ -42,23 +42,19 @@ def charges_before(
     """What every client pays for the choice, if the tuning makes one; budgets that do not cover it are refused."""
     if not isinstance(tuning, Auto):
         return {}
-    if not isinstance(method, DpSgd) or method.local_steps != 1:
-        raise SordinoError(
-            "tuning = 'auto' chooses for FedSGD with noise inside each client, but another method came; "
-            "set [method] name = 'dp-sgd' with local_steps = 1, or choose tuning = 'head' or 'full'."
-        )
+    steps = _noisy_steps(method)
     privacy = experiment.privacy
     budgets = {f"the budget of client {k}": epsilon for k, epsilon in enumerate(privacy.client_epsilon or ())}
     if privacy.epsilon is not None:
         budgets["[privacy] epsilon"] = privacy.epsilon
     tuning.check_budgets(budgets)
-    return tuning.charges(full_batches=_full_batches(method, sizes or ()), neighbours=privacy.neighbours)
+    return tuning.charges(full_batches=_full_batches(steps, sizes or ()), neighbours=privacy.neighbours)
 
 
 def choose_tuning(setup: Setup, tuning: Auto, door: Door, workers: Workers) -> Choice:
     """Estimate the statistics of every client, charge them, and decide."""
     measures = _measures(setup, tuning)
-    names = tuning.names(full_batches=_full_batches(setup.method, setup.loaded.sizes))
+    names = tuning.names(full_batches=_full_batches(_noisy_steps(setup.method), setup.loaded.sizes))
     weights, multiplier = _weights(setup.loaded.sizes), _multiplier(setup, tuning)
     found = _private_statistics(setup, names, measures, workers)
     estimates: dict[str, Estimate] = {}
@@ -88,10 +84,10 @@ def choose_tuning(setup: Setup, tuning: Auto, door: Door, workers: Workers) -> C
 
 def make_rule(experiment: Experiment, tuning: Auto, method: Method, tariff: Tariff, net: Net) -> Rule:
     """The bound's constants for the noise that this tariff will draw."""
-    assert isinstance(method, DpSgd) and tariff.sizes is not None
-    sizes = tariff.sizes
+    assert tariff.sizes is not None
+    steps, sizes = _noisy_steps(method), tariff.sizes
     deviations = [
-        tariff.multiplier(client) * tariff.clip.bound / (method.rate(rows) * rows) for client, rows in enumerate(sizes)
+        tariff.multiplier(client) * tariff.clip.bound / (steps.rate(rows) * rows) for client, rows in enumerate(sizes)
     ]
     per_scale = 2.0 if tariff.mechanism_name == "laplace" else 1.0
     return Rule(
@@ -103,7 +99,7 @@ def make_rule(experiment: Experiment, tuning: Auto, method: Method, tariff: Tari
         ),
         rounds=experiment.rounds,
         clients=len(sizes),
-        beta=method.learning_rate * math.sqrt(experiment.rounds),
+        beta=steps.learning_rate * math.sqrt(experiment.rounds),
         coefficient=tuning.coefficient,
     )
 
@@ -185,8 +181,8 @@ def _private_statistics(
     setup: Setup, names: Sequence[StatisticName], measures: Sequence[Measure], workers: Workers
 ) -> list[Private[dict[str, float]]]:
     start = setup.space.read(setup.net)
-    assert isinstance(setup.method, DpSgd)
-    chunk = setup.method.chunk or setup.method.workload(max(setup.loaded.sizes))[0]
+    steps = _noisy_steps(setup.method)
+    chunk = steps.chunk or steps.workload(max(setup.loaded.sizes))[0]
 
     def work(task: Task, context: ClientContext) -> Private[dict[str, float]]:
         subject = Subject(
@@ -242,12 +238,12 @@ def release_statistic(
 
 
 def _measures(setup: Setup, tuning: Auto) -> list[Measure]:
-    assert isinstance(setup.method, DpSgd)
+    steps = _noisy_steps(setup.method)
     clip = setup.tariff.clip
     return [
         Measure(
             rows=rows,
-            rate=setup.method.rate(rows),
+            rate=steps.rate(rows),
             clip=clip,
             largest_gradient=min(tuning.largest_gradient or math.inf, clip.bound),
             probe_radius=tuning.probe_radius,
@@ -258,12 +254,24 @@ def _measures(setup: Setup, tuning: Auto) -> list[Measure]:
 
 def _multiplier(setup: Setup, tuning: Auto) -> float:
     return tuning.noise_multiplier(
-        full_batches=_full_batches(setup.method, setup.loaded.sizes), neighbours=setup.experiment.privacy.neighbours
+        full_batches=_full_batches(_noisy_steps(setup.method), setup.loaded.sizes),
+        neighbours=setup.experiment.privacy.neighbours,
     )
 
 
-def _full_batches(method: Method, sizes: Sequence[int]) -> bool:
-    return isinstance(method, DpSgd) and all(method.rate(rows) >= 1 for rows in sizes)
+def _noisy_steps(method: Method) -> NoisySgd:
+    """The steps that the rule is about: one for each round, with noise inside the client."""
+    steps = method.job
+    if not isinstance(steps, NoisySgd) or steps.local_steps != 1:
+        raise SordinoError(
+            "tuning = 'auto' chooses for one noisy step inside each client and round, but another method came; set [method] "
+            "name = 'dp-sgd' with local_steps = 1, give 'fedceo' such noisy_steps, or choose tuning = 'head' or 'full'."
+        )
+    return steps
+
+
+def _full_batches(steps: NoisySgd, sizes: Sequence[int]) -> bool:
+    return all(steps.rate(rows) >= 1 for rows in sizes)
 
 
 def _weights(sizes: Sequence[int]) -> list[float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Released, SordinoError
+from sordino.core import Private, Released
 from sordino.data.examples import Examples
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
@@ -86,10 +86,6 @@ class SimulatedFederation:
         return self._counted(tally)
 
     def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
-        if self.tariff.placement == "central":
-            raise SordinoError(
-                "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
-            )
         cohort = self._cohort(round_number)
         turns = dict(zip(cohort, self._turns(cohort, round_number, broadcast, job), strict=True))
         total = Released.public(torch.zeros_like(broadcast.upload_like))

@@ -17,6 +17,7 @@ from sordino.engine.choice import charges_before, plan_facts
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
+    Model,
     client_count,
     federate,
     make_device,
@@ -31,9 +32,12 @@ from sordino.engine.tariff import Tariff, make_tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.methods.personal import Personalised
-from sordino.models import FlatSpace, Net
+from sordino.models import FlatSpace
 from sordino.privacy.accounting import Spent
 from sordino.tuning import Task, lengths
+
+NUMBERS_TIMED, SECONDS_TIMED = 1 << 21, 1.0
+"""A trial step has so many input numbers at most, and trials end after so long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     space = spaces[-1]
     rows = facts.n_train / clients
     seconds = sum(
-        rounds * _seconds_per_round(experiment, method, tariff, net, each, facts, rows)
+        rounds * _seconds_per_round(experiment, method, tariff, model, each, facts, rows)
         for each, rounds in zip(spaces, lengths(phases, experiment.rounds), strict=True)
     )
     return Plan(
@@ -154,16 +158,23 @@ def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
 
 
 def _seconds_per_round(
-    experiment: Experiment, method: Method, tariff: Tariff, net: Net, space: FlatSpace, facts: SourceFacts, rows: float
+    experiment: Experiment,
+    method: Method,
+    tariff: Tariff,
+    model: Model,
+    space: FlatSpace,
+    facts: SourceFacts,
+    rows: float,
 ) -> float:
     """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
-    job = method.job
+    job, net = method.job, model.net
     device = make_device(experiment.engine.device)
     batch, steps = job.workload(max(1, round(rows)))
     batch = min(batch, 256)
-    shape = (batch, *facts.shape)
+    timed = max(1, min(batch, NUMBERS_TIMED // torch.Size(model.built_for.shape).numel()))
+    shape = (timed, *facts.shape)
     inputs = torch.randint(max(facts.vocabulary, 1), shape) if facts.kind == "text" else torch.randn(shape)
-    inputs, labels = inputs.to(device), torch.zeros(batch, dtype=torch.int64, device=device)
+    inputs, labels = inputs.to(device), torch.zeros(timed, dtype=torch.int64, device=device)
     module: torch.nn.Module = net.to(device)
     if frozen_body(net, space.names):
         with torch.no_grad():
@@ -171,9 +182,9 @@ def _seconds_per_round(
         module = net.head
     trained = set(space.names)
     parameters = [parameter for name, parameter in net.named_parameters() if name in trained]
-    timings = []
-    for _ in range(4):
+    timings: list[float] = []
+    while len(timings) < 4 and sum(timings) < SECONDS_TIMED:
         begin = time.perf_counter()
         torch.autograd.grad(cross_entropy(module(inputs), labels), parameters, allow_unused=True)
         timings.append(time.perf_counter() - begin)
-    return min(timings) * steps * tariff.sampler.expected_cohort
+    return min(timings) * batch / timed * steps * tariff.sampler.expected_cohort

@@ -232,6 +232,10 @@ def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequen
             "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
             "then; set [privacy] sampler = 'poisson' or 'everyone'."
         )
+    if method.uncovered and experiment.privacy.noise == "central":
+        raise SordinoError(
+            "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
+        )
     return space
 
 

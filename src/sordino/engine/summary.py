@@ -9,10 +9,11 @@ from typing import Any
 from sordino.core import View
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.federation import Traffic
-from sordino.engine.setup import Setup
+from sordino.engine.setup import Setup, make_tuning
 from sordino.engine.tariff import warnings_of
 from sordino.models import FlatSpace
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
+from sordino.tuning import bridge_of
 
 
 def epsilon_by_view(ledger: Ledger) -> dict[View, dict[str, Any]]:
@@ -52,6 +53,8 @@ def summarise(
     return {
         "name": experiment.name,
         "method": experiment.method["name"],
+        "tuning": experiment.tuning["name"],
+        "tuning_facts": bridge_of(make_tuning(experiment)).plan_facts(setup.whole),
         "accuracy": metrics[-1]["accuracy"],
         "auroc": metrics[-1]["auroc"],
         "accuracy_epsilon_area": accuracy_epsilon_area(metrics),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,8 +122,9 @@ class ClippedGradients:
         shrink = 1 - 8 * torch.finfo(norms.dtype).eps
         factors = [(clip * shrink / norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
         nonfinite = 0
-        if not math.isfinite(norms.sum().item()):
-            lost = ~torch.isfinite(norms).all(0)
+        largest = _largest_norm(min(clips), norms.dtype)
+        if not norms.sum().item() <= largest:
+            lost = ~(norms <= largest).all(0)
             nonfinite = int(lost.sum())
             factors = [factor.masked_fill_(lost, 0) for factor in factors]
             for booking in bookings.values():
@@ -223,6 +223,11 @@ class ClippedGradients:
             if not 0 < bound < float("inf"):
                 raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
         return [float(by_group[group]) for group in self._groups]
+
+
+def _largest_norm(clip: float, dtype: torch.dtype) -> float:
+    """Beyond this a gradient counts as not finite: its factor could not be stored to full precision."""
+    return min(clip / torch.finfo(dtype).tiny, torch.finfo(dtype).max) / 2
 
 
 def _trainable_names(

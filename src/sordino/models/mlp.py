@@ -19,6 +19,8 @@ class Mlp:
     hidden: tuple[int, ...] = (64,)
     bias: bool = True
     dropout: float = 0.0
+    normalise: bool = False
+    """Whether each layer's outputs are normalised, example by example, before the ReLU."""
 
     def __post_init__(self) -> None:
         require_at_least(1, **{f"hidden[{place}]": size for place, size in enumerate(self.hidden)})
@@ -28,7 +30,8 @@ class Mlp:
         width = inputs.numbers("mlp")
         layers: list[nn.Module] = [nn.Flatten()]
         for size in self.hidden:
-            layers += [nn.Linear(width, size, bias=self.bias), nn.ReLU()]
+            norm = [nn.GroupNorm(1, size)] if self.normalise else []
+            layers += [nn.Linear(width, size, bias=self.bias), *norm, nn.ReLU()]
             layers += [Dropout(self.dropout)] if self.dropout else []
             width = size
         return Net(body=nn.Sequential(*layers), head=nn.Linear(width, classes, bias=self.bias))

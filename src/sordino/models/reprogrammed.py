@@ -20,6 +20,8 @@ class Border(nn.Module):
     """Puts the picture into the middle of a frame of zeros and adds tanh(mask · values), where the mask spares the picture."""
 
     mask: Tensor
+    live: Tensor
+    """Where in the flattened frame values have any effect."""
 
     def __init__(self, *, channels: int, frame: int, picture: int) -> None:
         super().__init__()
@@ -29,11 +31,7 @@ class Border(nn.Module):
         self._margins = [before, frame - picture - before] * 2
         mask = pad(torch.zeros(channels, picture, picture), self._margins, value=1.0)
         self.register_buffer("mask", mask, persistent=False)
-
-    @property
-    def live(self) -> int:
-        """How many values have any effect."""
-        return int(self.mask.sum())
+        self.register_buffer("live", mask.flatten().nonzero().squeeze(1), persistent=False)
 
     def forward(self, pictures: Tensor) -> Tensor:
         return pad(self._fitted(pictures), self._margins) + torch.tanh(self.mask * self.values)
@@ -48,10 +46,9 @@ def book_border(capture: Capture, grads: Tensor, request: Request) -> dict[str, 
     """An example's gradient is the frame's, times the slope of tanh; only live values have one, so only they are kept."""
     layer = capture.layer
     assert isinstance(layer, Border)
-    live = layer.mask.flatten().nonzero().squeeze(1)
-    slope = 1 - torch.tanh(layer.values.detach().flatten()[live]).square()
-    rows = grads.flatten(1)[:, live] * slope
-    return {"values": materialise(rows, request, partial(_in_frame, live=live, like=layer.values))}
+    slope = 1 - torch.tanh(layer.values.detach().flatten()[layer.live]).square()
+    rows = grads.flatten(1)[:, layer.live] * slope
+    return {"values": materialise(rows, request, partial(_in_frame, live=layer.live, like=layer.values))}
 
 
 def _in_frame(row: Tensor, *, live: Tensor, like: Tensor) -> Tensor:

@@ -44,12 +44,13 @@ def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
     """What each row is multiplied by so that its norm stays within the bound; zero for a row with a NaN or an infinity.
 
     Formal guarantee: the scaled row has norm at most `clip.bound`, whatever came in. The factor leaves room for the rounding
-    of float32, so the bound holds for the stored numbers too.
+    of float32, so the bound holds for the stored numbers too; a factor too small to be stored to full precision is zero.
     """
     norms = _norm(rows, clip.norm)
     limit = clip.bound * _ROUNDING
     factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
-    return torch.where(torch.isfinite(norms), factors, torch.zeros_like(norms)).to(rows.dtype)
+    stored = torch.isfinite(norms) & (factors >= torch.finfo(rows.dtype).tiny)
+    return torch.where(stored, factors, torch.zeros_like(norms)).to(rows.dtype)
 
 
 def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:

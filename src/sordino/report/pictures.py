@@ -40,6 +40,15 @@ def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
             name=name,
             mode="lines+markers",
         )
+        own = [row for row in metrics if "non_private_clients" in row]
+        if own:
+            figure.add_scatter(
+                x=[row["round"] + 1 for row in own],
+                y=[row["non_private_clients"]["mean"] for row in own],
+                error_y={"array": [row["non_private_clients"]["standard_deviation"] for row in own]},
+                name=f"{name}: clients in their own mix of labels (outside ε)",
+                mode="lines+markers",
+            )
     figure.update_layout(
         title="Accuracy on the public test split",
         xaxis_title="round",

@@ -66,7 +66,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
     own = any(_own_mix(summary) for summary in summaries)
-    about_own = "own mix: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
+    about_own = "own: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
     notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
     unequal = [text for summary in summaries if (text := _unequal(summary))]
     notes += [f"Chosen: {escape(summary['choice']['sentence'])}" for summary in summaries if summary.get("choice")]
@@ -84,13 +84,12 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
         ),
     )
     table.add_column("run")
-    for column in ("accuracy", *(["own mix"] if own else []), *(f"ε {view}" for view in VIEWS), "z", "s"):
+    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for summary in summaries:
         table.add_row(
             f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
-            f"{summary['accuracy']:.2%}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]",
-            *([_own_mix(summary)] if own else []),
+            f"{summary['accuracy']:.2%}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
             *(_epsilon_cell(summary, view) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
@@ -103,9 +102,9 @@ def _own_mix(summary: Mapping[str, Any]) -> str:
     clients = summary["non_private_diagnostics"].get("non_private_clients")
     if not clients:
         return ""
-    late = [f"late {clients['newcomers']['mean']:.1%}"] if "newcomers" in clients else []
+    late = f"\nlate {clients['newcomers']['mean']:.1%}" if "newcomers" in clients else ""
     spread = f"{clients['mean']:.1%} ±{100 * clients['standard_deviation']:.1f}"
-    return "\n".join([spread, f"worst {clients['worst_tenth']:.1%}", *late])
+    return f"\nown {spread}\nworst {clients['worst_tenth']:.1%}{late}"
 
 
 def number_text(value: float | None) -> str:
@@ -149,7 +148,7 @@ def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     ):
         table.add_column(column, justify="right")
     for row in rows:
-        accuracies = [_mean_and_spread(row["accuracy"], row["spread"])]
+        accuracies = [_mean_and_spread(row["accuracy"], float(row["spread"]))]
         if own:
             accuracies.append(_mean_and_spread(**{key: row["non_private_own_mix"][key] for key in ("mean", "spread")}))
         epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
@@ -185,7 +184,9 @@ def robustness_table(found: Sequence[Mapping[str, Any]]) -> Table:
     for one in found:
         table.add_column(escape(str(one["folder"])), justify="right")
     for rows in zip(*(one["robust_accuracy"] for one in found), strict=True):
-        table.add_row(f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], row["spread"]) for row in rows))
+        table.add_row(
+            f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], float(row["spread"])) for row in rows)
+        )
     for way in ("random", "ascent"):
         table.add_row(f"ρ {way}", *(f"{one['rho'][way]:.4g}" for one in found))
     return table

@@ -51,10 +51,9 @@ class Reprogram(Bridge):
         return Task(shape=(task.shape[0], self.frame, self.frame), classes=self.source_classes)
 
     def wrap(self, net: Net, task: Task, *, seed: int) -> Net:
-        channels = task.shape[0]
         return Reprogrammed(
             net,
-            channels=channels,
+            channels=task.shape[0],
             frame=self.frame,
             picture=self.picture,
             source_classes=self.source_classes,
@@ -75,6 +74,6 @@ class Reprogram(Bridge):
         assert isinstance(net, Reprogrammed)
         border = net.body.border
         return {
-            "border": f"{border.values.numel():,} entries, of which {border.live:,} are live around a "
+            "border": f"{border.values.numel():,} entries, of which {len(border.live):,} are live around a "
             f"{self.picture}-pixel picture in a {self.frame}-pixel frame"
         }
