@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from benchmarks.studies.study import Cell, Result, markdown, results, run_all
 
 SMOOTHING = {
-    "steps": {"1": (80.0, 1.03, 5), "1.5": (1.0, 1.04, 5), "2": (0.03, 1.06, 5)},
+    "steps": {"1": (80.0, 1.03, 5), "2": (0.03, 1.06, 5)},
     "emnist": {"1": (80.0, 1.03, 20), "1.5": (1.0, 1.04, 20), "2": (0.03, 1.06, 20)},
     "cifar": {"2": (0.6, 1.04, 10)},
 }
@@ -27,7 +27,7 @@ NOISY_STEPS = "local_steps=30,batch_size=64,learning_rate=0.1"
 
 SCALE = {
     "emnist": ("data.options.limit=3200", "rounds=300", "privacy.participation_cap=30"),
-    "steps": ("data.options.limit=25600", "rounds=20", "privacy.participation_cap=2", "privacy.delta=1e-5"),
+    "steps": ("data.options.limit=25600", "rounds=10", "privacy.participation_cap=1", "privacy.delta=1e-5"),
     "cifar": ("data.options.limit=3200", "rounds=20", "privacy.participation_cap=2"),
 }
 FILES = {
@@ -38,7 +38,14 @@ FILES = {
 
 
 def cells(part: str) -> list[Cell]:
-    return [cell for noise in SMOOTHING[part] for cell in _cells_at(part, noise)]
+    noisy = [cell for noise in SMOOTHING[part] for cell in _cells_at(part, noise)]
+    return noisy if part == "steps" else [_without_noise(part), *noisy]
+
+
+def _without_noise(part: str) -> Cell:
+    """What the same data and steps give with no privacy at all."""
+    method = f'method={{name="fedavg",{LOCAL[part]}}}'
+    return Cell(name=f"{part} z=0 fedavg none", file=FILES[part], changes=(method, "engine.workers=1", *SCALE[part]))
 
 
 def _cells_at(part: str, noise: str) -> list[Cell]:
@@ -69,6 +76,8 @@ def _cells_at(part: str, noise: str) -> list[Cell]:
             ),
         )
 
+    if part == "steps":
+        del methods["fedceo ϑ=1"]
     shared = [cell(method, "distributed") for method in methods]
     return shared if part == "steps" else [*shared, cell("fedceo ϑ>1", "local")]
 
@@ -89,6 +98,8 @@ def draw(part: str, found: dict[str, Result], path: Path) -> None:
     lines: dict[str, list[tuple[float, Result]]] = {}
     for name, result in found.items():
         _, noise, rest = name.split(" ", 2)
+        if noise == "z=0":
+            continue
         lines.setdefault(rest, []).append((float(noise[2:]), result))
     figure, axes = plt.subplots(figsize=(7, 4))
     for index, (name, points) in enumerate(sorted(lines.items())):

@@ -35,7 +35,7 @@ METHODS = ("dp-fedavg", "dp-fedavg-fb", "ppsgd", "pmtl-ft", "centaur", "dp-pfedd
 EPSILONS = ("0.5", "1", "2")
 CLASSES = ("2", "5", "10")
 PRIVACY = 'delta=1e-3,noise="distributed",sampler="everyone"'
-PARTS = ("main", "floor", "ablation", "forms", "sweeps")
+PARTS = ("main", "floor", "ablation", "forms", "sweeps", "clips")
 NO_MOVE = "1e-9"
 """A clip at which the extractor stays where it started: what heads alone reach."""
 
@@ -108,6 +108,15 @@ class Study:
             "heads on dense extractor": 'head_extractor="dense"',
         }
         return masks + [self.cell(name, "dp-pfeddsu", extra=extra) for name, extra in others.items()]
+
+    def clips(self) -> list[Cell]:
+        """Clips above the paper's 0.01, with heads on the dense extractor, so that the masks' own loss stays out."""
+        extra = {"centaur": "", "dp-pfeddsu": 'head_extractor="dense"'}
+        return [
+            self.cell(f"{method} C={clip}", method, clip=clip, extra=extra[method])
+            for clip in ("0.1", "1.0")
+            for method in extra
+        ]
 
     def part(self, name: str) -> list[Cell]:
         cells: list[Cell] = getattr(self, name)()
@@ -193,6 +202,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--part", choices=PARTS, nargs="+", default=list(PARTS))
+    parser.add_argument("--only", default="", help="only cells whose name contains this")
     parser.add_argument("--report", action="store_true", help="only print the table of what is there")
     parser.add_argument("--figure", type=Path, help="also draw own-mix accuracy over ε into this file")
     given = parser.parse_args()
@@ -200,7 +210,8 @@ def main() -> None:
     draw_pictures(pictures, "cifar10")
     study = Study(pictures=pictures)
     if not given.report:
-        run_all([cell for part in given.part for cell in study.part(part)], given.seeds, given.out)
+        cells = [cell for part in given.part for cell in study.part(part) if given.only in cell.name]
+        run_all(cells, given.seeds, given.out)
     if given.figure is not None:
         draw(study, given.seeds, given.out, given.figure)
     sys.stdout.write(report(study, given.seeds, given.out) + "\n")

@@ -6,9 +6,11 @@ onlooker scores a canary by that weight in its upload, and takes an exact zero f
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from audited import CLIP, run_of, told_apart
+from scipy.stats import kstest
 from torch import nn
 
 import sordino
@@ -42,17 +44,14 @@ def crafted_turn(self, start, own, examples, context):
     return Turn(update=update * support, personal=own, support=support)
 
 
-def seen_by_the_server(mask, *, canaries_are_kept):
-    """How far the server tells canaries apart that are in from those that are out. Proved and claimed: μ."""
+def uploads_of_one_round(mask, included, *, canaries_are_kept):
+    """What the server is sent by each canary client, in their order."""
     method = {"name": "dp-pfeddsu", "layers": 1, "share": 0.5, "mask": mask}
     table = run_of(clients=CANARIES, method=method, noise="local", noise_multiplier=MULTIPLIER)
-    included = _coins(table, CANARIES)
-    scores = torch.zeros(CANARIES, dtype=torch.float64)
+    uploads = {}
 
     def watch(line, index, upload):
-        client = line.participants[index]
-        value = float(upload[client])
-        scores[client] = SURELY_OUT if value == 0 else value
+        uploads[line.participants[index]] = upload
 
     rows = [Private(_rows(torch.tensor([[float(coin)]]))) for coin in included]
     net = Net(body=nn.Linear(40, WEIGHTS // 40, bias=False), head=nn.Linear(WEIGHTS // 40, 2))
@@ -61,7 +60,16 @@ def seen_by_the_server(mask, *, canaries_are_kept):
     dsu = make_method(table)
     with watched_federation(table, dsu, rows, sizes=[1] * CANARIES, features=40, watch=watch, net=net) as federation:
         dsu.round(0, {"model": start}, federation)
-    sighting = Sighting(included=included, scores=scores.numpy(), claimed_epsilon=math.inf, delta=1e-6)
+    return [uploads[client] for client in range(CANARIES)]
+
+
+def seen_by_the_server(mask, *, canaries_are_kept):
+    """How far the server tells canaries apart that are in from those that are out. Proved and claimed: μ."""
+    included = _coins(run_of(clients=CANARIES), CANARIES)
+    uploads = uploads_of_one_round(mask, included, canaries_are_kept=canaries_are_kept)
+    values = np.array([float(upload[client]) for client, upload in enumerate(uploads)])
+    scores = np.where(values == 0, SURELY_OUT, values)
+    sighting = Sighting(included=included, scores=scores, claimed_epsilon=math.inf, delta=1e-6)
     return told_apart(sighting, MULTIPLIER, CONFIDENCE)
 
 
@@ -115,6 +123,19 @@ def test_the_door_refuses_a_private_support_that_was_charged_a_finite_epsilon(mo
     monkeypatch.setattr(DpPfedDsu, "uncovered", property(lambda self: ""))
     with pytest.raises(SordinoError, match="leaves the support uncovered"):
         seen_by_the_server("local", canaries_are_kept=False)
+
+
+@pytest.mark.usefixtures("crafted")
+@pytest.mark.parametrize("mask", ["global", "local", "local-dense-noise"])
+def test_every_coordinate_that_is_sent_has_the_noise_that_was_charged(mask):
+    """Two-sided: 5 % too little or too much is rejected."""
+    uploads = uploads_of_one_round(mask, np.zeros(CANARIES), canaries_are_kept=True)
+    sent = torch.cat([upload[upload != 0] for upload in uploads])
+    assert len(sent) == CANARIES * (WEIGHTS if mask == "local-dense-noise" else WEIGHTS // 2)
+    standard = sent.double().numpy() / (MULTIPLIER * CLIP)
+    assert kstest(standard, "norm").pvalue > 1e-3
+    assert kstest(1.05 * standard, "norm").pvalue < 1e-6
+    assert kstest(0.95 * standard, "norm").pvalue < 1e-6
 
 
 def table_with(tiny, mask, **privacy):

@@ -398,6 +398,6 @@ def test_the_picture_of_a_run_draws_its_clients_apart():
     row = {"round": 0, "accuracy": 0.1, "epsilon": 1.0, "view": "public"}
     clients = {"non_private_clients": {"mean": 0.5, "standard_deviation": 0.1}}
     assert len(accuracy_figure({"plain": [row]}).data) == 1
-    _plain, own = accuracy_figure({"run": [{**row, **clients}]}).data
+    _, own = accuracy_figure({"run": [{**row, **clients}]}).data
     assert "outside ε" in own.name
     assert list(own.y) == [0.5]

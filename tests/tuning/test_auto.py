@@ -198,7 +198,7 @@ def test_bad_input_is_refused_before_anything_is_released(auto, tiny, tmp_path, 
 
     refused(auto(client_epsilon=[2.0, 0.4, 2.0], epsilon=None), "cost ε = 0.5, but the budget of client 1 is 0.4")
     refused(auto(epsilon=0.5), r"but \[privacy\] epsilon is 0.5")
-    refused(tiny(tuning={"name": "auto"}), "chooses for FedSGD")
+    refused(tiny(tuning={"name": "auto"}), "chooses for one noisy step")
     many = auto()
     many["method"]["local_steps"] = 2
     refused(many, "local_steps = 1")
