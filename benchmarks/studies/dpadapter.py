@@ -30,21 +30,21 @@ SEEDS = (1, 2, 3)
 
 BASE: Table = {
     "seed": 1,
-    "rounds": 100,
+    "rounds": 20,
     "data": {"source": "mnist", "options": {"resize": 14, "limit": 6000}},
     "model": {"name": "mlp", "hidden": [64, 64]},
     "privacy": {"delta": 1e-5, "clip_norm": 1.0},
-    "engine": {"workers": 1, "evaluate_every": 100, "schedule": "workers"},
+    "engine": {"workers": 1, "evaluate_every": 100, "checkpoint_every": 100, "schedule": "workers"},
 }
-POOLED: Table = {"name": "dp-sgd", "where": "one-place", "batch_size": 256}
+POOLED: Table = {"name": "dp-sgd", "where": "one-place", "local_steps": 5, "batch_size": 256}
 MECHANISMS: dict[str, Any] = {
     "dp-sgd": "gaussian",
     "adaptive-clip": {"name": "adaptive-clip"},
     "gep": {"name": "gep", "public": PUBLIC, "anchors": 64, "basis": 8, "groups": 3},
-    "noise-schedule": {"name": "noise-schedule", "decay": 0.05, "every": 10},
+    "noise-schedule": {"name": "noise-schedule", "decay": 0.05, "every": 2},
 }
 STARTS = ("scratch", "standard", "sam", "dpadapter")
-RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
+RATES = (0.5, 1.0, 2.0)
 
 
 def start_table(kind: str, radius: float, seed: int) -> Table:
