@@ -180,6 +180,7 @@ def report(study: Study, seeds: Sequence[int], out: Path) -> str:
 
 def draw(study: Study, seeds: Sequence[int], out: Path, path: Path) -> None:
     """Own-mix accuracy over ε, one panel for each number of classes, with the heads alone as a line."""
+    plt.rcParams["svg.fonttype"] = "none"
     figure, panels = plt.subplots(1, len(CLASSES), figsize=(9, 3), sharey=False)
     cells = {cell.name: cell for part in ("main", "floor") for cell in study.part(part)}
     for panel, s in zip(panels, CLASSES, strict=True):
