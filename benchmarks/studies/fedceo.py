@@ -28,7 +28,13 @@ NOISY_STEPS = "local_steps=30,batch_size=64,learning_rate=0.1"
 SCALE = {
     "emnist": ("data.options.limit=3200", "rounds=300", "privacy.participation_cap=30"),
     "steps": ("data.options.limit=25600", "rounds=10", "privacy.participation_cap=1", "privacy.delta=1e-5"),
-    "cifar": ("data.options.limit=3200", "rounds=20", "privacy.participation_cap=2"),
+    "cifar": (
+        "data.options.limit=3200",
+        "data.options.test_limit=2000",
+        "rounds=20",
+        "privacy.participation_cap=2",
+        "engine.evaluate_every=10",
+    ),
 }
 FILES = {
     "emnist": "fedceo/emnist-mlp-iid-z1.toml",
