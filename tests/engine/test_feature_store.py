@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import sordino
 from sordino.core import SordinoError
 from sordino.data.examples import Examples, Normalisation
 from sordino.engine import feature_store
@@ -60,3 +61,12 @@ def test_a_lost_part_is_made_again_and_a_damaged_one_named(folder):
     second.write_bytes(second.read_bytes()[:20])
     with pytest.raises(SordinoError, match="remove it"):
         parts_computed(FeatureStore(body(), CPU), examples())
+
+
+def test_a_run_with_kept_features_is_the_run_without_them(folder, tiny, tmp_path):
+    table = tiny(tuning={"name": "head"}, rounds=2)
+    plain = sordino.run(table, out=tmp_path / "plain")["accuracy"]
+    table["engine"]["keep_features"] = True
+    kept = [sordino.run(table, out=tmp_path / name)["accuracy"] for name in ("first", "second")]
+    assert kept == [plain, plain]
+    assert list(folder.glob("*.safetensors"))
