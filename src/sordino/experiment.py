@@ -96,6 +96,8 @@ class EngineSection(Section):
     """Rounds between evaluations; 0 means about twenty in all."""
     checkpoint_every: int = Field(default=1, ge=1)
     physical_batch: int | None = Field(default=None, ge=1)
+    keep_features: bool = False
+    """Whether the outputs of a frozen body stay on disk, beside the data sets, for the next run."""
 
 
 class Experiment(Section):
@@ -119,7 +121,9 @@ class Experiment(Section):
 
     def fingerprint(self) -> str:
         """What identifies a run: everything that can change its numbers."""
-        relevant = self.model_dump(mode="json", exclude={"name": True, "engine": {"workers", "checkpoint_every"}})
+        relevant = self.model_dump(
+            mode="json", exclude={"name": True, "engine": {"workers", "checkpoint_every", "keep_features"}}
+        )
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -286,7 +286,8 @@ def in_phase(setup: Setup, phase: Phase) -> Setup:
     space = shared_space(setup.experiment, setup.method, net, phase.trainable)
     if frozen_body(net, phase.trainable):
         anchors = None if anchors is None else cached_outputs(net, anchors, setup.device)
-        net, source = with_cached_features(net, federated.source, setup.device)
+        keep = setup.experiment.engine.keep_features
+        net, source = with_cached_features(net, federated.source, setup.device, keep=keep)
         federated = dataclasses.replace(federated, source=source)
         space = FlatSpace(net, space.names)
     return dataclasses.replace(setup, net=net, federated=federated, space=space, anchors=anchors)

@@ -1,0 +1,28 @@
+"""Random crops of public pictures, and the same pictures as a coarser camera would have taken them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+
+def random_crops(pictures: Tensor, *, smallest: float, generator: torch.Generator) -> Tensor:
+    """One square crop of each picture, mirrored half the time; all of one side, drawn from `smallest` of the picture's to all of it."""
+    whole = min(pictures.shape[2:])
+    least = max(1, round(smallest * whole))
+    side = int(torch.randint(least, whole + 1, (), generator=generator))
+    corners = torch.rand(len(pictures), 2, generator=generator)
+    mirrored = torch.rand(len(pictures), generator=generator) < 0.5
+    crops = []
+    for picture, corner, mirror in zip(pictures, corners.tolist(), mirrored.tolist(), strict=True):
+        top, left = (int(place * (length - side + 1)) for place, length in zip(corner, picture.shape[1:], strict=True))
+        crop = picture[:, top : top + side, left : left + side]
+        crops.append(crop.flip(2) if mirror else crop)
+    return torch.stack(crops)
+
+
+def coarse(pictures: Tensor, side: int) -> Tensor:
+    """uint8 pictures shrunk to a side, anti-aliased and rounded to whole grey levels."""
+    shrunk = interpolate(pictures.float(), size=(side, side), mode="bilinear", antialias=True)
+    return shrunk.round_().clamp_(0, 255).to(torch.uint8)
