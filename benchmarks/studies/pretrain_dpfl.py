@@ -45,7 +45,7 @@ FILE = "pretrain-dpfl/study.toml"
 ROWS, PAPER_ROWS, PAPER_ROUNDS, DELTA = 200, 50_000, 128, 1e-5
 SIDE, TRAIN_ROWS, TEST_ROWS = 16, 10_000, 2_000
 SLICES = ("fashion_mnist", "cifar10", "mnist", "tinyimagenet100")
-ROUNDS, OTHER_ROUNDS = 16, (8, 32)
+ROUNDS, OTHER_ROUNDS = 16, (8, 24)
 """Budgets are matched and varied at `ROUNDS`; rounds are varied at the middle budget."""
 
 STRATEGIES = {
