@@ -24,7 +24,7 @@ from sordino.files import to_json, write_whole
 
 PUBLIC: Table = {"source": "emnist47", "visibility": "public", "limit": 4000, "test_limit": 4000}
 TRAINING: Table = {"data": PUBLIC, "epochs": 10, "batch_size": 50, "keep_head": False}
-RADII = (0.0, 0.05, 0.1, 0.2, 0.5)
+RADII = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 NOISE = (0.0, 0.05, 0.1, 0.15, 0.2)
 SEEDS = (1, 2, 3)
 
