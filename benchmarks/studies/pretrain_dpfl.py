@@ -322,7 +322,7 @@ def draw(table: Sequence[Row], path: Path) -> None:
             _panel(panel, sorted(kept, key=lambda row: float(getattr(row.place, by))), by)
             fixed = f"T = {ROUNDS}" if by == "budget" else f"ε = {MIDDLE[mechanism]:g}"
             panel.set_title(f"{mechanism}, {fixed}", fontsize=9)
-    panels[0][0].legend(fontsize=7)
+    panels[0][0].legend(fontsize=7, loc="lower center", ncols=3)
     figure.supylabel("accuracy, %", fontsize=9)
     figure.tight_layout()
     figure.savefig(path)
@@ -340,7 +340,10 @@ def _panel(panel: Axes, kept: Sequence[Row], by: str) -> None:
             linewidth=1,
             label=name,
         )
-    panel.set_xscale("log", base=2 if by == "rounds" else 10)
+    ticks = [getattr(row.place, by) for row in kept]
+    panel.set_xscale("log")
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.minorticks_off()
     panel.set_xlabel("ε of the paper with the same noise" if by == "budget" else "rounds T", fontsize=8)
 
 
