@@ -48,7 +48,10 @@ class Prepared:
     def build_source(self, channels: int, side: int, classes: int) -> Net:
         """The source model as it is by itself, for pictures of this side."""
         shape = (channels, side, side)
-        source: Net = validated(MODELS[self.source], {}, where="model").build(Inputs(shape=shape), classes)
+        try:
+            source: Net = validated(MODELS[self.source], {}, where="model").build(Inputs(shape=shape), classes)
+        except SordinoError as refusal:
+            raise SordinoError(f"Model 'prepared' needs pictures that its source takes: {refusal}") from refusal
         if not isinstance(source.head, nn.Linear):
             raise SordinoError(
                 f"Model 'prepared' needs a source with a linear head, but {self.source!r} has another; choose another source."
