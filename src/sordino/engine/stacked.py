@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import pad_sequence
 
 from sordino.data.examples import Examples
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext
-from sordino.models import Dropout, FlatSpace, Net
+from sordino.models import Dropout, Net
 
 _ELEMENTWISE: tuple[type[nn.Module], ...] = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity)
 
@@ -23,16 +22,8 @@ def dense_layers(net: Net) -> list[tuple[str, nn.Module]] | None:
     layers = [(name, module) for name, module in net.named_modules() if not list(module.children())]
     chain = all(isinstance(module, nn.Sequential | Net) for module in net.modules() if list(module.children()))
     known = all(isinstance(module, (nn.Linear, nn.Flatten, Dropout, *_ELEMENTWISE)) for _, module in layers)
+    known = known and not any(getattr(module, "inplace", False) for _, module in layers)
     return layers if chain and known else None
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Which rows each client uses in each step; clients with more steps come first, so the active ones are a prefix."""
-
-    index: Tensor
-    weight: Tensor
-    steps: list[int]
 
 
 def run_stacked(
@@ -42,85 +33,139 @@ def run_stacked(
     context = contexts[0]
     batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
     order = sorted(range(len(clients)), key=lambda k: -len(batches[k]))
-    rows = _rows([batches[k] for k in order], [len(clients[k]) for k in order])
-    features = torch.cat([clients[k].features(context.device) for k in order]).flatten(1)
-    labels = torch.cat([clients[k].labels for k in order]).to(context.device)
-    dropout = [contexts[k].generator("dropout") for k in order]
+    feed = _Feed([clients[k] for k in order], [batches[k] for k in order], context.device)
     flat = torch.stack([starts[k] for k in order])
-    views = context.space.views(flat)
-    models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
-    _train(job, models, features, labels, rows, _forward(context.net, context.space, dropout))
-    for name, view in views.items():
-        torch.sub(models[name], view, out=view)
+    chain = _Chain(context.net, context.space.views(flat), [contexts[k].generator("dropout") for k in order])
+    velocities = job.optimiser.velocities(chain.trained)
+    for step in range(feed.steps):
+        chain.step(job, feed.rows(step), velocities)
+    flat -= torch.stack([starts[k] for k in order])
     places = {k: place for place, k in enumerate(order)}
     return [flat[places[k]] for k in range(len(clients))]
 
 
-def _rows(batches: list[list[Tensor]], sizes: list[int]) -> _Rows:
-    offsets = torch.tensor([0, *sizes]).cumsum(0)
-    flat = [
-        pad_sequence(own, batch_first=True, padding_value=-1) + offset
-        for own, offset in zip(batches, offsets.tolist(), strict=False)
-    ]
-    weights = [pad_sequence([torch.ones(len(b)) / len(b) for b in own], batch_first=True) for own in batches]
-    width = max(w.shape[1] for w in weights)
-    index = pad_sequence([nn.functional.pad(f, (0, width - f.shape[1])) for f in flat], batch_first=True)
-    weight = pad_sequence([nn.functional.pad(w, (0, width - w.shape[1])) for w in weights], batch_first=True)
-    return _Rows(
-        torch.where(weight > 0, index, 0).transpose(0, 1), weight.transpose(0, 1), [len(own) for own in batches]
-    )
+@dataclass(frozen=True)
+class _Rows:
+    """What the active clients learn from in one step; after a client's `used` rows comes padding of weight zero."""
+
+    used: list[int]
+    inputs: Tensor
+    labels: Tensor
+    weights: Tensor
 
 
-def _train(
-    job: LocalSgd,
-    models: dict[str, Tensor],
-    features: Tensor,
-    labels: Tensor,
-    rows: _Rows,
-    forward: Callable[[dict[str, Tensor], Tensor], Tensor],
-) -> None:
-    optimiser = job.optimiser
-    velocities = optimiser.velocities(list(models.values()))
-    active, parameters, moving = 0, models, velocities
-    for step in range(rows.steps[0]):
-        now = sum(steps > step for steps in rows.steps)
-        if now != active:
-            active = now
-            parameters = {name: model[:active].requires_grad_() for name, model in models.items()}
-            moving = [velocity[:active] for velocity in velocities]
-        index = rows.index[step, :active].to(features.device)
-        logits = forward(parameters, features[index])
-        losses = cross_entropy(logits.flatten(0, 1), labels[index].flatten(), reduction="none")
-        loss = losses @ rows.weight[step, :active].flatten().to(losses)
-        leaves = list(parameters.values())
-        optimiser.step(leaves, list(torch.autograd.grad(loss, leaves)), moving, job.learning_rate)
+class _Feed:
+    """Copies each step's rows straight into one buffer. Clients with more steps come first, so the active ones are a prefix."""
+
+    def __init__(self, clients: Sequence[Examples], batches: list[list[Tensor]], device: torch.device) -> None:
+        self._features = [own.features(device).flatten(1) for own in clients]
+        self._labels = [own.labels.to(device) for own in clients]
+        self._batches = [[rows.to(device) for rows in own] for own in batches]
+        self.steps = len(batches[0])
+        shape = len(clients), max(len(rows) for own in batches for rows in own)
+        self._inputs = self._features[0].new_zeros(*shape, self._features[0].shape[1])
+        self._targets = self._labels[0].new_zeros(shape)
+        self._weights = self._inputs.new_zeros(shape)
+
+    def rows(self, step: int) -> _Rows:
+        """Good until the next step's rows are asked for."""
+        batches = [own[step] for own in self._batches if step < len(own)]
+        for k, rows in enumerate(batches):
+            used = len(rows)
+            torch.index_select(self._features[k], 0, rows, out=self._inputs[k, :used])
+            torch.index_select(self._labels[k], 0, rows, out=self._targets[k, :used])
+            self._weights[k, :used] = 1 / used
+            self._weights[k, used:] = 0
+        active = len(batches)
+        return _Rows(
+            [len(rows) for rows in batches], self._inputs[:active], self._targets[:active], self._weights[:active]
+        )
 
 
-def _forward(
-    net: Net, space: FlatSpace, dropout: list[torch.Generator]
-) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    layers = dense_layers(net)
-    assert layers is not None
-    frozen = {name: parameter.detach() for name, parameter in net.named_parameters() if name not in set(space.names)}
+class _Chain:
+    """The stacked layers. A weight's gradient is added to the weight by the product that makes it and never stored by itself."""
 
-    def parameter(stacked: dict[str, Tensor], name: str, count: int) -> Tensor:
-        return stacked[name] if name in stacked else frozen[name].expand(count, *frozen[name].shape)
+    def __init__(self, net: Net, models: Mapping[str, Tensor], dropout: Sequence[torch.Generator]) -> None:
+        layers = dense_layers(net)
+        assert layers is not None
+        self._layers, self._models, self._dropout = layers, models, dropout
+        self._frozen = {name: value.detach() for name, value in net.named_parameters() if name not in models}
 
-    def forward(stacked: dict[str, Tensor], hidden: Tensor) -> Tensor:
-        count = len(hidden)
-        for name, layer in layers:
+    @property
+    def trained(self) -> list[Tensor]:
+        return list(self._models.values())
+
+    def step(self, job: LocalSgd, rows: _Rows, velocities: list[Tensor]) -> None:
+        """One step of SGD for every client that has rows."""
+        taps, logits = self._forward(rows)
+        losses = cross_entropy(logits.flatten(0, 1), rows.labels.flatten(), reduction="none")
+        slopes = torch.autograd.grad(losses @ rows.weights.flatten(), [tap.outputs for tap in taps])
+        if job.momentum:
+            self._step_with_memory(job, taps, slopes, velocities)
+        else:
+            self._step_in_place(job, taps, slopes)
+
+    def _step_in_place(self, job: LocalSgd, taps: Sequence[_Tap], slopes: Sequence[Tensor]) -> None:
+        kept = 1 - job.learning_rate * job.weight_decay
+        for tap, slope in zip(taps, slopes, strict=True):
+            active = len(slope)
+            if tap.weight in self._models:
+                weight = self._models[tap.weight][:active]
+                weight.baddbmm_(slope.transpose(1, 2), tap.inputs, beta=kept, alpha=-job.learning_rate)
+            if tap.bias in self._models:
+                bias = self._models[tap.bias][:active]
+                bias.mul_(kept).sub_(slope.sum(1), alpha=job.learning_rate)
+
+    def _step_with_memory(
+        self, job: LocalSgd, taps: Sequence[_Tap], slopes: Sequence[Tensor], velocities: list[Tensor]
+    ) -> None:
+        active = len(slopes[0])
+        gradients = {}
+        for tap, slope in zip(taps, slopes, strict=True):
+            gradients[tap.weight] = torch.bmm(slope.transpose(1, 2), tap.inputs)
+            gradients[tap.bias] = slope.sum(1)
+        job.optimiser.step(
+            [model[:active] for model in self._models.values()],
+            [gradients[name] for name in self._models],
+            [velocity[:active] for velocity in velocities],
+            job.learning_rate,
+        )
+
+    def _forward(self, rows: _Rows) -> tuple[list[_Tap], Tensor]:
+        taps, hidden = [], rows.inputs
+        for name, layer in self._layers:
             if isinstance(layer, nn.Linear):
-                weight = parameter(stacked, f"{name}.weight", count).transpose(1, 2)
-                if layer.bias is None:
-                    hidden = torch.bmm(hidden, weight)
-                else:
-                    hidden = torch.baddbmm(parameter(stacked, f"{name}.bias", count).unsqueeze(1), hidden, weight)
+                tap = _Tap(f"{name}.weight", f"{name}.bias", hidden.detach(), self._outputs(layer, name, hidden))
+                if tap.weight in self._models or tap.bias in self._models:
+                    taps.append(tap)
+                    tap.outputs.requires_grad_()
+                hidden = tap.outputs
             elif isinstance(layer, Dropout):
-                hidden = hidden * torch.stack(
-                    [layer.mask(one.shape, generator) for one, generator in zip(hidden, dropout, strict=False)]
-                ).to(hidden)
+                masks = torch.zeros_like(hidden)
+                for mask, used, draw in zip(masks, rows.used, self._dropout, strict=False):
+                    mask[:used] = layer.mask(mask[:used].shape, draw)
+                hidden = hidden * masks
             elif not isinstance(layer, nn.Flatten):
                 hidden = layer(hidden)
-        return hidden
+        return taps, hidden
 
-    return forward
+    def _outputs(self, layer: nn.Linear, name: str, hidden: Tensor) -> Tensor:
+        weight = self._stacked(f"{name}.weight", len(hidden)).transpose(1, 2)
+        if layer.bias is None:
+            return torch.bmm(hidden, weight)
+        return torch.baddbmm(self._stacked(f"{name}.bias", len(hidden)).unsqueeze(1), hidden, weight)
+
+    def _stacked(self, name: str, count: int) -> Tensor:
+        if name in self._models:
+            return self._models[name][:count]
+        return self._frozen[name].expand(count, *self._frozen[name].shape)
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """A dense layer with something to train: the names of its parameters, what went in and what came out."""
+
+    weight: str
+    bias: str
+    inputs: Tensor
+    outputs: Tensor

@@ -1,0 +1,82 @@
+"""Stacked clients do the work that each would do alone."""
+
+import pytest
+import torch
+from torch import nn
+
+from sordino.data.examples import IDENTITY, Examples, Normalisation
+from sordino.engine.stacked import dense_layers, run_stacked
+from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.method import ClientContext
+from sordino.models import FlatSpace, Net, build
+
+SIZES = (11, 3, 26)
+
+
+def clients(pictures=False):
+    draw = torch.Generator().manual_seed(3)
+    for size in SIZES:
+        labels = torch.randint(4, (size,), generator=draw)
+        if pictures:
+            pixels = torch.randint(256, (size, 1, 3, 4), generator=draw, dtype=torch.uint8)
+            yield Examples(inputs=pixels, labels=labels, normalisation=Normalisation())
+        else:
+            yield Examples(inputs=torch.randn(size, 12, generator=draw), labels=labels, normalisation=IDENTITY)
+
+
+def alone_and_together(job, *, names=None, net=None, pictures=False):
+    net = net or build("mlp", shape=(1, 3, 4) if pictures else (12,), classes=4, seed=5, hidden=[7, 6], dropout=0.3)
+    space = FlatSpace(net, names)
+    draw = torch.Generator().manual_seed(8)
+    before = space.read(net)
+    starts = [before + 0.1 * torch.randn(space.size, generator=draw) for _ in SIZES]
+    everyone = list(clients(pictures))
+    contexts = [
+        ClientContext(net=net, space=space, client=k, round=2, size=size, seed=1, device=torch.device("cpu"))
+        for k, size in enumerate(SIZES)
+    ]
+    together = run_stacked(job, starts, everyone, contexts)
+    alone = [job.run(start, own, c) for start, own, c in zip(starts, everyone, contexts, strict=True)]
+    return alone, together
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weight_decay": 0.1},
+        {"momentum": 0.8, "weight_decay": 0.1},
+        {"full_batch": True},
+        {"epochs": 3, "batch_size": 4},
+    ],
+)
+@pytest.mark.parametrize("pictures", [False, True])
+def test_unequal_clients_get_the_updates_they_would_have_made_alone(settings, pictures):
+    alone, together = alone_and_together(LocalSgd(**{"batch_size": 5, **settings}), pictures=pictures)
+    for one, other in zip(alone, together, strict=True):
+        assert one.abs().max() > 1e-3
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
+@pytest.mark.parametrize("part", ["head", "body", "bias", "weight"])
+def test_what_is_not_trained_stays_out_of_the_update(part, momentum):
+    net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7, 6])
+    names = [name for name, _ in net.named_parameters() if part in name]
+    alone, together = alone_and_together(LocalSgd(batch_size=5, momentum=momentum), names=names, net=net)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
+
+
+def test_the_starting_points_are_left_alone():
+    net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7])
+    space = FlatSpace(net)
+    start = space.read(net)
+    context = ClientContext(net=net, space=space, client=0, round=0, size=11, seed=1, device=torch.device("cpu"))
+    run_stacked(LocalSgd(batch_size=5), [start], [next(clients())], [context])
+    assert torch.equal(start, space.read(net))
+
+
+def test_layers_that_overwrite_their_input_are_not_stacked():
+    chain = Net(body=nn.Sequential(nn.Linear(12, 5), nn.ReLU(inplace=True)), head=nn.Linear(5, 4))
+    assert dense_layers(chain) is None
