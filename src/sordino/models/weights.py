@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
-from torch.nn.utils import skip_init
 
 from sordino.core import SordinoError
 from sordino.gradients.layers import RULES
@@ -103,9 +103,10 @@ def convolution(
 ) -> nn.Conv2d:
     """A convolution without bias that keeps the sides but for its stride, drawn once, with He's variance."""
     margin = kernel_size // 2 if padding is None else padding
-    layer: nn.Conv2d = skip_init(
-        nn.Conv2d, before, after, kernel_size, stride=stride, padding=margin, groups=groups, bias=False
+    layer = nn.Conv2d(
+        before, after, kernel_size, stride=stride, padding=margin, groups=groups, bias=False, device="meta"
     )
+    layer.weight = nn.Parameter(torch.empty(layer.weight.shape))
     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     return layer
 
