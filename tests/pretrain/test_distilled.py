@@ -44,12 +44,16 @@ def start(place, **changes):
     return Distilled(**{**settings, **changes})
 
 
-def prepared(place, first, **changes):
-    net = build(shape=(3, 8, 8), classes=4, seed=1, **MODEL)
+def prepared(place, first, model=MODEL, **changes):
+    net = build(shape=(3, 8, 8), classes=4, seed=1, **model)
     steps = []
-    given = {"shape": (3, 8, 8), "classes": 4, "folder": place, "model": MODEL, **changes}
+    given = {"shape": (3, 8, 8), "classes": 4, "folder": place, "model": model, **changes}
     first.prepare(net, context(progress=lambda done, total: steps.append((done, total)), **given))
     return net, steps
+
+
+def flat(module):
+    return torch.cat([one.flatten() for one in module.parameters()])
 
 
 def test_the_body_is_taught_and_projected_once_for_all_seeds(place):
@@ -72,18 +76,19 @@ def test_another_projection_needs_no_new_lessons(place):
     assert not torch.equal(net.body.directions, other.body.directions)
 
 
-def lessons(examples, epochs):
+def lessons(examples, epochs, **changes):
     teacher = build("cnn", shape=(3, 16, 16), classes=5, seed=7)
     pupil = build("cnn", shape=(3, 16, 16), classes=5, seed=7).body
-    teaching = Teaching(data={}, epochs=epochs, pictures=32, batch_size=16, learning_rate=1e-3)
+    teaching = Teaching(data={}, epochs=epochs, pictures=32, batch_size=16, learning_rate=1e-3, **changes)
     return pupil, Lessons(
         teaching, teacher, pupil, examples, Sides(private=4, pupil=16, teacher=16), torch.device("cpu")
     )
 
 
-def noise_pictures():
+def noise_pictures(labels=None):
     inputs = torch.randint(256, (64, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(5))
-    return Examples(inputs=inputs, labels=torch.zeros(64, dtype=torch.int64), normalisation=Normalisation())
+    labels = torch.zeros(64, dtype=torch.int64) if labels is None else labels
+    return Examples(inputs=inputs, labels=labels, normalisation=Normalisation())
 
 
 def test_the_pupil_comes_to_answer_as_its_teacher(place):
@@ -92,6 +97,27 @@ def test_the_pupil_comes_to_answer_as_its_teacher(place):
     before = school._loss(rows, draw.manual_seed(3)).item()
     school.run(Store("lessons"), lambda done, total: None)
     assert school._loss(rows, draw.manual_seed(3)).item() < before / 2
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_public_labels_teach_as_much_as_they_are_given_weight(place, weight):
+    pupils = []
+    for number, labels in enumerate((torch.arange(64) % 4, torch.arange(64) // 16)):
+        pupil, school = lessons(noise_pictures(labels), epochs=2, label_weight=weight)
+        school.run(Store(f"{weight} {number}"), lambda done, total: None)
+        pupils.append(flat(pupil))
+    assert torch.equal(*pupils) == (weight == 0)
+
+
+def test_lessons_may_have_another_side_than_the_model(place):
+    model = {**MODEL, "source": "resnet20"}
+    save_file(build("resnet20", shape=(3, 16, 16), classes=5, seed=7).state_dict(), place / "resnet20.safetensors")
+    own, as_own, other = (
+        flat(prepared(place, start(place, path="resnet20.safetensors", lesson_side=side), model=model)[0].body.source)
+        for side in (None, MODEL["side"], 12)
+    )
+    assert torch.equal(own, as_own)
+    assert not torch.equal(own, other)
 
 
 def test_interrupted_lessons_go_on_to_the_same_pupil(place, monkeypatch):
@@ -143,6 +169,8 @@ def test_coarse_pictures_are_means_of_whole_grey_levels():
         ({"data": {"source": "digits", "visibility": "private"}}, "marked public"),
         ({"path": "none.pth"}, "weights file was expected"),
         ({"source_classes": 4}, "shape"),
+        ({"lesson_side": 12}, "other weights for pictures of side 12"),
+        ({"teacher_side": 20}, "other weights for pictures of side 20"),
     ],
 )
 def test_what_cannot_teach_is_refused(place, changes, sentence):

@@ -71,9 +71,13 @@ class Distilled(Teaching):
         """The taught body of the source model."""
         path = locate_weights(self.path, context.folder)
         weights = read_weights(path)
-        teacher = body.settings.build_source(context.shape[0], self.teacher_side, self.source_classes)
+        sides = Sides(
+            private=context.shape[-1], pupil=self.lesson_side or body.settings.side, teacher=self.teacher_side
+        )
+        for side in (sides.pupil, sides.teacher):
+            self._check_side(body, side, context)
+        teacher = body.settings.build_source(context.shape[0], sides.teacher, self.source_classes)
         load_weights(teacher, weights, origin=str(path))
-        sides = Sides(private=context.shape[-1], pupil=body.settings.side, teacher=self.teacher_side)
         teaching = Teaching(**{name: getattr(self, name) for name in Teaching.__dataclass_fields__})
         model = {"source": body.settings.source, "sides": vars(sides), "weights": fingerprint(weights)}
         store = self._store(teaching, public, model, context)
@@ -82,6 +86,14 @@ class Distilled(Teaching):
         pupil = copy.deepcopy(teacher.body)
         Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
         return store.keep(pupil.state_dict(), {"settings": vars(teaching), "model": model})
+
+    def _check_side(self, body: PreparedBody, side: int, context: StartContext) -> None:
+        other = body.settings.build_source(context.shape[0], side, self.source_classes).body.state_dict()
+        if [value.shape for value in other.values()] != [value.shape for value in body.source.state_dict().values()]:
+            raise SordinoError(
+                f"Model {body.settings.source!r} has other weights for pictures of side {side} than of side "
+                f"{body.settings.side}; set teacher_side and lesson_side of [start] to {body.settings.side}."
+            )
 
     def _projection(self, body: PreparedBody, pupil: Trained, public: Source, context: StartContext) -> Trained:
         """The mean and the directions of the pupil's features."""
