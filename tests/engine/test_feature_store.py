@@ -8,6 +8,8 @@ from sordino.core import SordinoError
 from sordino.data.examples import Examples, Normalisation
 from sordino.engine import feature_store
 from sordino.engine.feature_store import FeatureStore
+from sordino.engine.simulate import simulate
+from sordino.experiment import experiment
 from sordino.models import build
 
 CPU = torch.device("cpu")
@@ -70,3 +72,14 @@ def test_a_run_with_kept_features_is_the_run_without_them(folder, tiny, tmp_path
     kept = [sordino.run(table, out=tmp_path / name)["accuracy"] for name in ("first", "second")]
     assert kept == [plain, plain]
     assert list(folder.glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_progress_counts_every_row_once_computed_or_found(folder, tiny, tmp_path, keep):
+    table = tiny(tuning={"name": "head"}, engine={"keep_features": keep})
+    for name in ("first", "second"):
+        moments = []
+        simulate(experiment(table), tmp_path / name, watch=moments.append)
+        described = [moment for moment in moments if moment.stage == "features"]
+        assert [moment.done for moment in described] == sorted({moment.done for moment in described})
+        assert described[-1].done == described[-1].total > 0

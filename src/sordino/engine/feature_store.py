@@ -38,7 +38,12 @@ class FeatureStore:
         content = save({key: value.cpu().contiguous() for key, value in body.state_dict().items()})
         self._body = sha256(content + f"{body!r} {device.type}".encode()).hexdigest()
 
-    def outputs(self, examples: Examples, compute: Callable[[Examples], Tensor]) -> Tensor:
+    def outputs(
+        self,
+        examples: Examples,
+        compute: Callable[[Examples], Tensor],
+        found_more: Callable[[int], None] = lambda more: None,
+    ) -> Tensor:
         """The outputs for these examples: read where they are there, computed and kept where not."""
         folder = features_folder()
         with disk_errors(folder):
@@ -47,7 +52,9 @@ class FeatureStore:
         for rows in torch.arange(len(examples)).split(PART_ROWS):
             part = examples.take(rows)
             path = folder / f"{sha256((self._body + digest(part)).encode()).hexdigest()[:24]}.safetensors"
-            if not path.exists():
+            if path.exists():
+                found_more(len(part))
+            else:
                 write_whole(path, save({"outputs": compute(part).contiguous()}))
             found.append(_read(path))
         return torch.cat(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import torch
@@ -13,8 +13,12 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.data.source import Source
 from sordino.engine.feature_store import FeatureStore
 from sordino.models import Net
+from sordino.pretrain.start import Progress
 
 CHUNK = 64
+
+Advance = Callable[[int], None]
+"""Told how many more examples are done."""
 
 
 def frozen_body(net: Net, trainable: Iterable[str]) -> bool:
@@ -23,31 +27,53 @@ def frozen_body(net: Net, trainable: Iterable[str]) -> bool:
     return set(trainable) <= head and bool(net.parts()["body"])
 
 
-def body_outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
+def body_outputs(net: Net, examples: Examples, device: torch.device, advance: Advance = lambda more: None) -> Tensor:
     """What the body makes of each example, in small chunks that stay in the processor's cache."""
     trained = net.training
     net.eval()
+    chunks = []
     with torch.inference_mode():
-        chunks = [
-            net.body(examples.take(rows).features(device)).flatten(1).cpu()
-            for rows in torch.arange(len(examples)).split(CHUNK)
-        ]
+        for rows in torch.arange(len(examples)).split(CHUNK):
+            chunks.append(net.body(examples.take(rows).features(device)).flatten(1).cpu())
+            advance(len(rows))
     net.train(trained)
     return torch.cat(chunks)
 
 
-def cached_outputs(net: Net, examples: Examples, device: torch.device, *, keep: bool = False) -> Examples:
+def cached_outputs(
+    net: Net,
+    examples: Examples,
+    device: torch.device,
+    *,
+    keep: bool = False,
+    advance: Advance = lambda more: None,
+) -> Examples:
     """The same examples with the body's outputs in place of their inputs; with `keep` they stay on disk for the next run."""
-    compute = partial(body_outputs, net, device=device)
-    outputs = FeatureStore(net.body, device).outputs(examples, compute) if keep else compute(examples).clone()
+    compute = partial(body_outputs, net, device=device, advance=advance)
+    outputs = FeatureStore(net.body, device).outputs(examples, compute, advance) if keep else compute(examples).clone()
     return Examples(inputs=outputs, labels=examples.labels, normalisation=IDENTITY)
 
 
-def with_cached_features(net: Net, source: Source, device: torch.device, *, keep: bool = False) -> tuple[Net, Source]:
+def with_cached_features(
+    net: Net,
+    source: Source,
+    device: torch.device,
+    *,
+    keep: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> tuple[Net, Source]:
     """The same head on an empty body, and a source that holds the body's outputs in place of the inputs.
 
     Each output depends on its own example alone, so the cached rows belong to the same clients as before.
     """
-    train, test = (cached_outputs(net, part, device, keep=keep) for part in (source.train, source.test))
+    parts = source.train, source.test
+    done, total = 0, sum(map(len, parts))
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(done, total)
+
+    train, test = (cached_outputs(net, part, device, keep=keep, advance=advance) for part in parts)
     cached = dataclasses.replace(source, train=train, test=test, shape=(train.inputs.shape[1],), kind="tabular")
     return Net(body=nn.Identity(), head=net.head), cached

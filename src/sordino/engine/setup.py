@@ -239,8 +239,13 @@ def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequen
     return space
 
 
-def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setup:
-    """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves."""
+def prepare(
+    experiment: Experiment, *, folder: Path, progress: Progress, describing: Progress = lambda done, total: None
+) -> Setup:
+    """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves.
+
+    `progress` follows the start, `describing` what a frozen body makes of the data.
+    """
     device = make_device(experiment.engine.device)
     method = make_method(experiment)
     start = member(STARTS, experiment.start, where="start")
@@ -277,17 +282,17 @@ def prepare(experiment: Experiment, *, folder: Path, progress: Progress) -> Setu
         device=device,
         loaded_anchors=public_anchors(tariff.mechanism, source, seed=experiment.seed),
     )
-    return in_phase(ready, phases[0])
+    return in_phase(ready, phases[0], describing)
 
 
-def in_phase(setup: Setup, phase: Phase) -> Setup:
+def in_phase(setup: Setup, phase: Phase, describing: Progress = lambda done, total: None) -> Setup:
     """The same run with the model, coordinates and data of one phase, at the whole model's present weights."""
     net, federated, anchors = setup.whole, setup.loaded, setup.loaded_anchors
     space = shared_space(setup.experiment, setup.method, net, phase.trainable)
     if frozen_body(net, phase.trainable):
         anchors = None if anchors is None else cached_outputs(net, anchors, setup.device)
         keep = setup.experiment.engine.keep_features
-        net, source = with_cached_features(net, federated.source, setup.device, keep=keep)
+        net, source = with_cached_features(net, federated.source, setup.device, keep=keep, progress=describing)
         federated = dataclasses.replace(federated, source=source)
         space = FlatSpace(net, space.names)
     return dataclasses.replace(setup, net=net, federated=federated, space=space, anchors=anchors)

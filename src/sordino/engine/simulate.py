@@ -63,7 +63,10 @@ def simulate(
     """Run an experiment into a run record; returns its summary."""
     tune_allocator()
     setup = prepare(
-        experiment, folder=folder or Path.cwd(), progress=lambda done, total: watch(Moment("pre-training", done, total))
+        experiment,
+        folder=folder or Path.cwd(),
+        progress=lambda done, total: watch(Moment("pre-training", done, total)),
+        describing=lambda done, total: watch(Moment("features", done, total)),
     )
     with ExitStack() as closing:
         return _Simulation(setup, RunRecord(out), closing, resume, watch).run()
@@ -173,7 +176,7 @@ class _Simulation:
 
     def _move_to(self, phase: Phase) -> None:
         self.workers.close()
-        self.setup = in_phase(self.setup, phase)
+        self.setup = in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total)))
         self.workers = self._hire()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
