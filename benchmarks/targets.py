@@ -109,6 +109,23 @@ def _round_targets(model: str, flower: float, pfl: float) -> tuple[Target, Targe
     return against("flower", flower), against("pfl", pfl)
 
 
+def _smoothing_targets(model: str) -> tuple[Target, Target]:
+    return (
+        Target(
+            name=f"full complex SVD / our smoothing of {model}",
+            benchmark="tensor_lowrank",
+            measured=lambda rows: find(rows, model=model)["full svd / smooth"],
+            at_least=2.0,
+        ),
+        Target(
+            name=f"share of smoothing in a smoothed round of {model}",
+            benchmark="smoothing_share",
+            measured=lambda rows: find(rows, model=model)["share of a smoothed round"],
+            at_most=0.02,
+        ),
+    )
+
+
 TARGETS: tuple[Target, ...] = (
     *(target for model in STEP_MODELS for target in _step_targets(model)),
     *(target for model, limits in ROUND_LIMITS.items() for target in _round_targets(model, *limits)),
@@ -142,23 +159,6 @@ TARGETS: tuple[Target, ...] = (
         measured=lambda rows: find(rows, clients=100_000)["ratio to 100 clients"],
         at_most=1.1,
     ),
-    *(
-        Target(
-            name=f"full complex SVD / our smoothing of {model}",
-            benchmark="tensor_lowrank",
-            measured=lambda rows, model=model: find(rows, model=model)["full svd / smooth"],  # type: ignore[misc]
-            at_least=2.0,
-        )
-        for model in SMOOTHED_MODELS
-    ),
-    *(
-        Target(
-            name=f"share of smoothing in a smoothed round of {model}",
-            benchmark="smoothing_share",
-            measured=lambda rows, model=model: find(rows, model=model)["share of a smoothed round"],  # type: ignore[misc]
-            at_most=0.02,
-        )
-        for model in SMOOTHED_MODELS
-    ),
+    *(target for model in SMOOTHED_MODELS for target in _smoothing_targets(model)),
     Target(name="secure Gaussian noise / torch.randn", benchmark="noise", measured=_worst_noise, at_most=1.0),
 )
