@@ -84,7 +84,7 @@ SMALL = (
 )
 # The paper's rate of 0.15 for 100 rounds is 1.0 for 15 and 0.75 for 20: as far in all.
 PARTS = {
-    "real": Part(frame=64, picture=56, rates={"MR": 1.0, "BL-PF": 1.0}, changes=REAL),
+    "real": Part(frame=64, picture=56, rates=dict.fromkeys(FILES, 1.0), changes=REAL),
     "small": Part(frame=32, picture=28, rates=dict.fromkeys(FILES, 0.75), changes=SMALL, small_source=True),
     "rates": Part(frame=32, picture=28, rates={"MR": 3.0, "BL-PF": 3.0}, changes=SMALL, small_source=True),
 }
