@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
+from torch.nn.utils.rnn import pad_sequence
 
 from sordino.data.examples import Examples
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext
 from sordino.models import Dropout, Net
+
+BLOCK_NUMBERS = 1 << 25
+"""Numbers copied from the clients at a time."""
 
 _ELEMENTWISE: tuple[type[nn.Module], ...] = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity)
 
@@ -35,11 +40,14 @@ def run_stacked(
     order = sorted(range(len(clients)), key=lambda k: -len(batches[k]))
     feed = _Feed([clients[k] for k in order], [batches[k] for k in order], context.device)
     flat = torch.stack([starts[k] for k in order])
-    chain = _Chain(context.net, context.space.views(flat), [contexts[k].generator("dropout") for k in order])
-    velocities = job.optimiser.velocities(chain.trained)
-    for step in range(feed.steps):
-        chain.step(job, feed.rows(step), velocities)
-    flat -= torch.stack([starts[k] for k in order])
+    views = context.space.views(flat)
+    models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
+    chain = _Chain(context.net, models, [contexts[k].generator("dropout") for k in order])
+    velocities = job.optimiser.velocities(list(models.values()))
+    for rows in feed:
+        chain.step(job, rows, velocities)
+    for name, view in views.items():
+        torch.sub(models[name], view, out=view)
     places = {k: place for place, k in enumerate(order)}
     return [flat[places[k]] for k in range(len(clients))]
 
@@ -55,31 +63,54 @@ class _Rows:
 
 
 class _Feed:
-    """Copies each step's rows straight into one buffer. Clients with more steps come first, so the active ones are a prefix."""
+    """Every step's rows, copied from the clients a few steps at a time.
+
+    Clients with more steps come first, so the active ones are a prefix.
+    """
 
     def __init__(self, clients: Sequence[Examples], batches: list[list[Tensor]], device: torch.device) -> None:
         self._features = [own.features(device).flatten(1) for own in clients]
-        self._labels = [own.labels.to(device) for own in clients]
-        self._batches = [[rows.to(device) for rows in own] for own in batches]
-        self.steps = len(batches[0])
-        shape = len(clients), max(len(rows) for own in batches for rows in own)
-        self._inputs = self._features[0].new_zeros(*shape, self._features[0].shape[1])
-        self._targets = self._labels[0].new_zeros(shape)
-        self._weights = self._inputs.new_zeros(shape)
+        self._used = [[len(rows) for rows in own] for own in batches]
+        width = max(max(used) for used in self._used)
+        self._index = [_square(own, width).to(device) for own in batches]
+        pairs = list(zip(clients, self._index, strict=True))
+        self._labels = pad_sequence([own.labels.to(device)[index] for own, index in pairs], batch_first=True)
+        self._weights = _weights(self._used, width).to(device)
+        shape = len(clients), width, self._features[0].shape[1]
+        steps = min(len(batches[0]), max(1, BLOCK_NUMBERS // math.prod(shape)))
+        self._block = self._features[0].new_empty(len(clients), steps, *shape[1:])
 
-    def rows(self, step: int) -> _Rows:
-        """Good until the next step's rows are asked for."""
-        batches = [own[step] for own in self._batches if step < len(own)]
-        for k, rows in enumerate(batches):
-            used = len(rows)
-            torch.index_select(self._features[k], 0, rows, out=self._inputs[k, :used])
-            torch.index_select(self._labels[k], 0, rows, out=self._targets[k, :used])
-            self._weights[k, :used] = 1 / used
-            self._weights[k, used:] = 0
-        active = len(batches)
-        return _Rows(
-            [len(rows) for rows in batches], self._inputs[:active], self._targets[:active], self._weights[:active]
-        )
+    def __iter__(self) -> Iterator[_Rows]:
+        """Each step's rows in turn, good until the next is asked for."""
+        block = self._block.shape[1]
+        for step in range(len(self._index[0])):
+            used = [own[step] for own in self._used if step < len(own)]
+            active, place = len(used), step % block
+            if place == 0:
+                self._copy(active, step)
+            inputs, labels, weights = (
+                self._block[:active, place],
+                self._labels[:active, step],
+                self._weights[:active, step],
+            )
+            yield _Rows(used, inputs, labels, weights)
+
+    def _copy(self, active: int, first: int) -> None:
+        for features, index, block in zip(self._features[:active], self._index, self._block, strict=False):
+            rows = index[first : first + len(block)].flatten()
+            torch.index_select(features, 0, rows, out=block.flatten(0, 1)[: len(rows)])
+
+
+def _square(batches: list[Tensor], width: int) -> Tensor:
+    """One line of row numbers for each step, padded at the end."""
+    square = pad_sequence(batches, batch_first=True)
+    return pad(square, (0, width - square.shape[1]))
+
+
+def _weights(used: list[list[int]], width: int) -> Tensor:
+    """One over the number of rows for each row of each step of each client, and zero for padding."""
+    counts = pad_sequence([torch.tensor(own) for own in used], batch_first=True).unsqueeze(2)
+    return (torch.arange(width) < counts) / counts.clamp(min=1)
 
 
 class _Chain:
@@ -90,10 +121,6 @@ class _Chain:
         assert layers is not None
         self._layers, self._models, self._dropout = layers, models, dropout
         self._frozen = {name: value.detach() for name, value in net.named_parameters() if name not in models}
-
-    @property
-    def trained(self) -> list[Tensor]:
-        return list(self._models.values())
 
     def step(self, job: LocalSgd, rows: _Rows, velocities: list[Tensor]) -> None:
         """One step of SGD for every client that has rows."""
@@ -111,7 +138,7 @@ class _Chain:
             active = len(slope)
             if tap.weight in self._models:
                 weight = self._models[tap.weight][:active]
-                weight.baddbmm_(slope.transpose(1, 2), tap.inputs, beta=kept, alpha=-job.learning_rate)
+                weight.baddbmm_(slope.transpose(1, 2).contiguous(), tap.inputs, beta=kept, alpha=-job.learning_rate)
             if tap.bias in self._models:
                 bias = self._models[tap.bias][:active]
                 bias.mul_(kept).sub_(slope.sum(1), alpha=job.learning_rate)

@@ -46,11 +46,14 @@ def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
     Formal guarantee: the scaled row has norm at most `clip.bound`, whatever came in. The factor leaves room for the rounding
     of float32, so the bound holds for the stored numbers too; a factor too small to be stored to full precision is zero.
     """
-    norms = _norm(rows, clip.norm)
+    return _factors(_norm(rows, clip.norm), clip, rows.dtype)
+
+
+def _factors(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
     limit = clip.bound * _ROUNDING
     factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
-    stored = torch.isfinite(norms) & (factors >= torch.finfo(rows.dtype).tiny)
-    return torch.where(stored, factors, torch.zeros_like(norms)).to(rows.dtype)
+    stored = torch.isfinite(norms) & (factors >= torch.finfo(dtype).tiny)
+    return torch.where(stored, factors, torch.zeros_like(norms)).to(dtype)
 
 
 def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
@@ -61,9 +64,9 @@ def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
 def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
     """The sum of one clipped contribution per unit; with no unit at all, a bounded zero."""
     total, zeroed = torch.zeros_like(like), 0
-    for update in updates:
-        row: Tensor = unwrap(update)
-        factor = float(clip_factors(row, clip))
+    rows: list[Tensor] = [unwrap(update) for update in updates]
+    norms = _norms(rows, clip.norm) if rows else total.new_zeros(0)
+    for row, factor in zip(rows, _factors(norms, clip, total.dtype).tolist(), strict=True):
         zeroed += factor == 0
         if factor > 0:
             total.add_(row, alpha=factor)
@@ -72,9 +75,7 @@ def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bo
 
 def count_within(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
     """How many contributions need no clipping: a count that one unit moves by at most 1."""
-    norms = Private.join(updates).map(
-        lambda rows: torch.stack([_norm(row, clip.norm) for row in rows]) if rows else like.new_zeros(0)
-    )
+    norms = Private.join(updates).map(lambda rows: _norms(rows, clip.norm) if rows else like.new_zeros(0))
     return count_norms_within(norms, clip, like=like)
 
 
@@ -85,12 +86,21 @@ def count_norms_within(norms: Private[Tensor], clip: Clip, *, like: Tensor) -> B
     return seal(within, bound=1.0, norm=clip.norm, units=len(found))
 
 
+_ORDERS: dict[Norm, int] = {"l1": 1, "l2": 2}
+
+
 def _norm(rows: Tensor, norm: Norm) -> Tensor:
-    order = 2 if norm == "l2" else 1
-    found: Tensor = torch.linalg.vector_norm(rows, ord=order, dim=-1)
+    """Of each row; in double precision where single precision overflows."""
+    found: Tensor = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1)
     if not bool(torch.isfinite(found).all()):
-        found = torch.linalg.vector_norm(rows, ord=order, dim=-1, dtype=torch.float64)
+        found = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1, dtype=torch.float64)
     return found
+
+
+def _norms(rows: Sequence[Tensor], norm: Norm) -> Tensor:
+    """The same for rows that lie apart."""
+    found = torch.stack([torch.linalg.vector_norm(row, ord=_ORDERS[norm]) for row in rows])
+    return found if bool(torch.isfinite(found).all()) else torch.stack([_norm(row, norm).double() for row in rows])
 
 
 class ClippedContributions(Protocol):
