@@ -1,7 +1,8 @@
 """The client round on two other engines, each as its own documentation runs it, steered by `benchmarks.rounds`.
 
-Where a choice was open it was made in the peer's favour: ready-made float tensors kept in the worker, one model per worker,
-no data loader, no evaluation, quiet logs. Both clip each client's update and add Gaussian noise to the sum, as we do.
+Where a choice was open it was made in the peer's favour: ready-made float tensors kept in the worker, no evaluation, quiet
+logs. Flower is also shown as lean as we could make it: one model per worker, no data loader, one CPU per client. All clip each
+client's update and add Gaussian noise to the sum, as we do.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import functools
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.lockstep import reply, turns
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
@@ -31,18 +33,19 @@ def _worker_model(name: str) -> nn.Module:
     return ROUND_JOBS[name].model()
 
 
-def _local_sgd(model: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+def _local_sgd(model: nn.Module, batches: Iterable[Sequence[Tensor]]) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    for batch, targets in zip(inputs.split(BATCH), labels.split(BATCH), strict=True):
+    for batch, targets in batches:
         optimizer.zero_grad()
         cross_entropy(model(batch), targets).backward()
         optimizer.step()
 
 
-def flower(job: RoundJob, cpus_per_client: int | None = None) -> None:
-    """Flower's simulation, with the CPUs per client that it gives by itself or with as many as asked for.
+def flower(job: RoundJob, *, lean: bool = False) -> None:
+    """Flower's simulation as its quick start for PyTorch has it: a model and a data loader for each message, two CPUs per client.
 
-    By itself it gives two, so on two cores clients work one after another on two threads each.
+    On two cores clients then work one after another on two threads each. Kept lean, a worker has one model, no data loader and
+    one CPU.
     """
     import flwr
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -56,10 +59,13 @@ def flower(job: RoundJob, cpus_per_client: int | None = None) -> None:
 
     @client_app.train()
     def train(message: Message, context: Context) -> Message:
-        model = _worker_model(name)
+        model = _worker_model(name) if lean else ROUND_JOBS[name].model()
         model.load_state_dict(message.content["arrays"].to_torch_state_dict())
         inputs, labels = _everyones_features(name)[int(context.node_config["partition-id"])]
-        _local_sgd(model, inputs, labels)
+        batches: Iterable[Sequence[Tensor]] = zip(inputs.split(BATCH), labels.split(BATCH), strict=True)
+        if not lean:
+            batches = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH, shuffle=True)
+        _local_sgd(model, batches)
         metrics = MetricRecord({"num-examples": len(labels)})
         return Message(
             content=RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics}), reply_to=message
@@ -79,7 +85,7 @@ def flower(job: RoundJob, cpus_per_client: int | None = None) -> None:
                 raise RuntimeError("Flower's clients sent no models")
             reply(seconds, f"version {flwr.__version__}")
 
-    resources = {"client_resources": {"num_cpus": cpus_per_client, "num_gpus": 0.0}} if cpus_per_client else None
+    resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}} if lean else None
     run_simulation(server_app, client_app, job.clients, backend_config=resources)
 
 
@@ -156,7 +162,7 @@ def pfl(job: RoundJob) -> None:
 
 PEERS: dict[str, Callable[[RoundJob], None]] = {
     "flower": flower,
-    "flower, 1 CPU per client": functools.partial(flower, cpus_per_client=1),
+    "flower, kept lean": functools.partial(flower, lean=True),
     "pfl": pfl,
 }
 

@@ -12,7 +12,7 @@ from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
 
 OURS = "sordino"
-NEVER_IDLE = ("flower", "flower, 1 CPU per client")
+NEVER_IDLE = ("flower", "flower, kept lean")
 BLOCKS = 2
 ABSENT = "absent: "
 

@@ -64,7 +64,7 @@ OPACUS_STEPS = tuple(f"opacus {mode}" for mode in ("hooks", "functorch", "ew", "
 SMOOTHED_MODELS = ("emnist mlp 784-64-47", "cifar-10 lenet-5")
 STEP_MODELS = ("mlp", "lenet5", "resnet20-gn", "resnet18-gn")
 ROUND_LIMITS = {"mlp": (100.0, 4.0), "lenet5": (2.5, 1.7), "resnet20": (1.5, 1.5)}
-"""At least so many times faster than Flower's simulation with its default settings, and than pfl-research."""
+"""At least so many times faster than Flower's simulation as its quick start has it, and than pfl-research."""
 
 
 def _best_opacus(rows: Rows, model: str) -> float:

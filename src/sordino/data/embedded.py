@@ -28,8 +28,9 @@ def _table(package: str, file: str) -> Array:
 
 def _embedded(package: str, file: str, *, count: int, side: int, brightest: int) -> Raw:
     def inputs() -> Array:
-        pixels = _table(package, file)[:, :-1] * (255 / brightest)
-        return np.rint(pixels).astype(np.uint8).reshape(-1, 1, side, side)
+        greys = np.rint(np.arange(brightest + 1) * (255 / brightest)).astype(np.uint8)
+        pixels: Array = greys[_table(package, file)[:, :-1]]
+        return pixels.reshape(-1, 1, side, side)
 
     def labels() -> Array:
         return _table(package, file)[:, -1].astype(np.int64)
