@@ -22,12 +22,21 @@ def measure() -> list[dict[str, object]]:
     """Median seconds. Both moments are seen from outside: the record is opened right before the first round."""
     times = repeats(5)
     helps = [seconds_of(["--help"]) for _ in range(times)]
+    imports = [_seconds_to_import_torch() for _ in range(times)]
     starts, ends = zip(*(_seconds_to_first_round() for _ in range(times)), strict=True)
     return [
         {"benchmark": "startup", "what": "sordino --help", "seconds": statistics.median(helps)},
+        {"benchmark": "startup", "what": "import torch, nothing else", "seconds": statistics.median(imports)},
         {"benchmark": "startup", "what": "first round starts", "seconds": statistics.median(starts)},
         {"benchmark": "startup", "what": "first round done", "seconds": statistics.median(ends)},
     ]
+
+
+def _seconds_to_import_torch() -> float:
+    """What no run can go below."""
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    return time.perf_counter() - begin
 
 
 def _seconds_to_first_round() -> tuple[float, float]:
