@@ -193,3 +193,8 @@ def test_contributions_that_are_not_finite_are_counted_and_left_out(tiny, tmp_pa
     summary = sordino.run(tiny(privacy={"sampler": "everyone", "expected_cohort": None}), out=tmp_path / "run")
     assert summary["non_private_diagnostics"]["non_finite_contributions_since_start_or_resume"] == 4
     assert all(value.isfinite().all() for value in load_file(tmp_path / "run" / "model.safetensors").values())
+
+
+@pytest.mark.parametrize(("where", "drawn"), [("clients", "local"), ("one-place", "central")])
+def test_noisy_steps_say_who_draws_their_noise(tiny, where, drawn):
+    assert sordino.plan(tiny(method={**STEPS, "where": where})).to_json()["noise"] == drawn

@@ -70,7 +70,7 @@ class Plan:
             "noise_per_release": tariff.price(0, 0).noise_multiplier,
             "clip_norm": tariff.clip.bound,
             "mechanism": tariff.mechanism_name,
-            "noise": tariff.placement,
+            "noise": tariff.noise_drawn,
             "noise_source": privacy.noise_source,
             "clients": tariff.sampler.clients,
             "expected_cohort": tariff.sampler.expected_cohort,

@@ -65,7 +65,7 @@ def summarise(
         "noise_multiplier": tariff.noise_multiplier,
         "clip_norm": tariff.clip.bound,
         "mechanism": tariff.mechanism_name,
-        "noise": tariff.placement,
+        "noise": tariff.noise_drawn,
         "noise_source": privacy.noise_source,
         "simulation": simulated,
         "simulation_note": "the seed is stored beside the releases, so this is a simulation and not a private release"

@@ -76,6 +76,13 @@ class Tariff:
     def _prices(self) -> dict[tuple[float, float, float, int], Price]:
         return {}
 
+    @property
+    def noise_drawn(self) -> Placement:
+        """Where the noise is drawn: noisy steps are noised where their rows are, whatever was set for uploads."""
+        if self.steps is None:
+            return self.placement
+        return "central" if self.pooled else "local"
+
     def multiplier(self, client: int) -> float:
         return self.per_client.get(client, self.noise_multiplier)
 

@@ -46,10 +46,11 @@ def clip_factors(rows: Tensor, clip: Clip) -> Tensor:
     Formal guarantee: the scaled row has norm at most `clip.bound`, whatever came in. The factor leaves room for the rounding
     of float32, so the bound holds for the stored numbers too; a factor too small to be stored to full precision is zero.
     """
-    return _factors(_norm(rows, clip.norm), clip, rows.dtype)
+    return factors_of(_norm(rows, clip.norm), clip, rows.dtype)
 
 
-def _factors(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
+def factors_of(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
+    """The same for rows of these norms, whose numbers are of this type."""
     limit = clip.bound * _ROUNDING
     factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
     stored = torch.isfinite(norms) & (factors >= torch.finfo(dtype).tiny)
@@ -66,7 +67,7 @@ def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bo
     total, zeroed = torch.zeros_like(like), 0
     rows: list[Tensor] = [unwrap(update) for update in updates]
     norms = _norms(rows, clip.norm) if rows else total.new_zeros(0)
-    for row, factor in zip(rows, _factors(norms, clip, total.dtype).tolist(), strict=True):
+    for row, factor in zip(rows, factors_of(norms, clip, total.dtype).tolist(), strict=True):
         zeroed += factor == 0
         if factor > 0:
             total.add_(row, alpha=factor)
