@@ -68,6 +68,24 @@ def test_what_is_not_trained_stays_out_of_the_update(part, momentum):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("full_batch", [False, True])
+@pytest.mark.parametrize("sizes", [(6, 0), (0, 0)])
+def test_clients_without_rows_change_nothing(sizes, full_batch):
+    net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7])
+    space, job = FlatSpace(net), LocalSgd(batch_size=4, full_batch=full_batch)
+    everyone = [next(clients()).take(torch.arange(size)) for size in sizes]
+    contexts = [
+        ClientContext(net=net, space=space, client=k, round=2, size=size, seed=1, device=torch.device("cpu"))
+        for k, size in enumerate(sizes)
+    ]
+    start = space.read(net)
+    for update, own, context in zip(
+        run_stacked(job, [start, start], everyone, contexts), everyone, contexts, strict=True
+    ):
+        torch.testing.assert_close(update, job.run(start, own, context), atol=2e-6, rtol=1e-4)
+        assert bool(update.any()) == bool(len(own))
+
+
 def test_the_starting_points_are_left_alone():
     net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7])
     space = FlatSpace(net)

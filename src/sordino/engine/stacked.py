@@ -35,9 +35,13 @@ def run_stacked(
     job: LocalSgd, starts: Sequence[Tensor], clients: Sequence[Examples], contexts: Sequence[ClientContext]
 ) -> list[Tensor]:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
+    updates = [start.new_zeros(()).expand_as(start) for start in starts]
+    order = [k for k, own in enumerate(clients) if len(own)]
+    if not order:
+        return updates
     context = contexts[0]
     batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
-    order = sorted(range(len(clients)), key=lambda k: -len(batches[k]))
+    order.sort(key=lambda k: -len(batches[k]))
     feed = _Feed([clients[k] for k in order], [batches[k] for k in order], context.device)
     flat = torch.stack([starts[k] for k in order])
     views = context.space.views(flat)
@@ -48,8 +52,9 @@ def run_stacked(
         chain.step(job, rows, velocities)
     for name, view in views.items():
         torch.sub(models[name], view, out=view)
-    places = {k: place for place, k in enumerate(order)}
-    return [flat[places[k]] for k in range(len(clients))]
+    for k, update in zip(order, flat, strict=True):
+        updates[k] = update
+    return updates
 
 
 @dataclass(frozen=True)
