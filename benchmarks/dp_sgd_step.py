@@ -18,29 +18,33 @@ from benchmarks.lockstep import ROOT, child_environment
 from sordino.engine.allocator import tune_allocator
 from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
+from sordino.kernels import fastest
+from sordino.kernels.native import SWITCH, library
 
 Step = Callable[[], object]
 OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
 LEARNING_RATE, CLIP_NORM, NOISE_MULTIPLIER = 0.01, 1.0, 1.0
 SECONDS_PER_CONTENDER, REPEATS = 3.0, (3, 60)
 ALLOCATOR_VARIABLE = "SORDINO_ALLOCATOR"
+WITH_NOISE, TORCH_ALONE = "sordino with noise", ", torch alone"
 
 
 def measure(names: tuple[str, ...] = ()) -> list[dict[str, object]]:
     """One row per model and contender: median milliseconds, and the ratio to plain SGD in the same process.
 
-    Opacus is timed twice: as its users run it, with the system's allocator, and with the allocator that we tune.
+    Opacus is timed twice: as its users run it, with the system's allocator, and with the allocator that we tune. We are
+    timed twice: with our compiled kernels, and with torch alone.
     """
     rows: list[dict[str, object]] = []
     for workload in WORKLOADS:
         if not names or workload.name in names:
-            rows += _in_a_process_of_its_own(workload.name, allocator="tuned")
-            rows += _in_a_process_of_its_own(workload.name, allocator="system")
+            for variables in ({}, {ALLOCATOR_VARIABLE: "system"}, {SWITCH: "off"}):
+                rows += _in_a_process_of_its_own(workload.name, variables)
     return rows
 
 
-def _in_a_process_of_its_own(name: str, *, allocator: str) -> list[dict[str, object]]:
-    environment = {**child_environment(), ALLOCATOR_VARIABLE: allocator}
+def _in_a_process_of_its_own(name: str, variables: dict[str, str]) -> list[dict[str, object]]:
+    environment = {**child_environment(), ALLOCATOR_VARIABLE: "tuned", **variables}
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.dp_sgd_step", name]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -50,15 +54,19 @@ def _measure_here(name: str) -> list[dict[str, object]]:
     workload = next(workload for workload in WORKLOADS if workload.name == name)
     tuned = tune_allocator()
     contenders = _contenders(workload)
-    if not tuned:
+    if library() is None:
+        contenders = {step: run for step, run in contenders.items() if step in ("plain", WITH_NOISE)}
+        suffix = {"plain": TORCH_ALONE, WITH_NOISE: TORCH_ALONE}
+    elif tuned:
+        suffix = {step: " with our allocator" for step in contenders if step.startswith("opacus")}
+    else:
         contenders = {step: run for step, run in contenders.items() if step == "plain" or step.startswith("opacus")}
+        suffix = {"plain": " with the system's allocator"}
     medians = interleaved(contenders)
-    suffix = {True: " with our allocator", False: ""}
     return [
         {
             "model": name,
-            "step": step
-            + (suffix[tuned] if step.startswith("opacus") else "" if tuned else " with the system's allocator"),
+            "step": step + suffix.get(step, ""),
             "ms": 1e3 * seconds,
             "ratio": seconds / medians["plain"],
         }
@@ -92,7 +100,7 @@ def _contenders(workload: Workload) -> dict[str, Step]:
     steps: dict[str, Step] = {
         "plain": _plain(_model(workload), inputs, targets),
         "sordino": _ours(_model(workload), inputs, targets, noise=False),
-        "sordino with noise": _ours(_model(workload), inputs, targets, noise=True),
+        WITH_NOISE: _ours(_model(workload), inputs, targets, noise=True),
         "vmap(grad)": _vmapped(_model(workload), inputs, targets),
     }
     for mode in OPACUS_MODES:
@@ -131,7 +139,7 @@ def _apply(parameters: list[nn.Parameter], flat: Tensor, batch: int) -> None:
 
 
 def _ours(model: nn.Module, inputs: Tensor, targets: Tensor, *, noise: bool) -> Step:
-    engine = ClippedGradients(model)
+    engine = ClippedGradients(fastest(model))
     parameters = list(model.parameters())
     buffer = torch.empty(engine.size)
 

@@ -10,7 +10,7 @@ import sordino
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"core"},
-    {"files", "settings"},
+    {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
     {"pretrain", "tuning", "methods"},
@@ -28,6 +28,7 @@ TRUSTED = {
 SIBLINGS_ALLOWED = {
     "files",
     "settings",
+    "kernels",
     "privacy",
     "gradients",
     "models",

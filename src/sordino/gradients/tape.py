@@ -134,7 +134,12 @@ def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
 
 
 def _group_statistics(layer: nn.Module, output: Tensor) -> tuple[Tensor, Tensor] | None:
-    if not isinstance(layer, nn.GroupNorm) or output.grad_fn is None:
+    """Mean and inverse standard deviation of every group, where the forward pass kept them."""
+    node = output.grad_fn
+    if not isinstance(layer, nn.GroupNorm) or node is None:
         return None
-    mean, inverse_std = (getattr(output.grad_fn, f"_saved_result{place}", None) for place in (1, 2))
+    if hasattr(node, "statistics"):
+        kept: tuple[Tensor, Tensor] = node.statistics
+        return kept
+    mean, inverse_std = (getattr(node, f"_saved_result{place}", None) for place in (1, 2))
     return None if mean is None or inverse_std is None else (mean.detach(), inverse_std.detach())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu
+from torch.nn.functional import avg_pool2d, pad, relu
 
 from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
@@ -65,4 +65,5 @@ class Residual(nn.Module):
     def _shortcut(self, inputs: Tensor) -> Tensor:
         if self._stride == 1 and not self._new_channels:
             return inputs
-        return pad(inputs[:, :, :: self._stride, :: self._stride], (0, 0, 0, 0, 0, self._new_channels))
+        skipped = avg_pool2d(inputs, 1, self._stride)  # one pixel's mean; slices would lose the layout on the way back
+        return pad(skipped, (0, 0, 0, 0, 0, self._new_channels))

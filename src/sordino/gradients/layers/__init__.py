@@ -12,6 +12,7 @@ from sordino.gradients.layers.conv import book_conv
 from sordino.gradients.layers.embedding import book_embedding
 from sordino.gradients.layers.linear import book_linear
 from sordino.gradients.layers.norm import book_fixed_norm, book_group_norm, book_instance_norm, book_layer_norm
+from sordino.kernels import Conv2d, GroupNorm
 
 Rule: TypeAlias = Callable[[Capture, Tensor, Request], dict[str, Booking]]
 
@@ -19,7 +20,9 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: book_linear,
     nn.Conv1d: book_conv,
     nn.Conv2d: book_conv,
+    Conv2d: book_conv,
     nn.GroupNorm: book_group_norm,
+    GroupNorm: book_group_norm,
     nn.LayerNorm: book_layer_norm,
     nn.InstanceNorm1d: book_instance_norm,
     nn.InstanceNorm2d: book_instance_norm,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sordino.gradients.layers.booking import Booking, Capture, Request, materialise
 from sordino.gradients.layers.contraction import BOX_COST, Contraction, book_weight
+from sordino.kernels.convolution import arrange, suits, weight_grads
 
 Pair = tuple[int, int]
 
@@ -110,10 +111,25 @@ class ConvContraction(Contraction):
 def book_conv(capture: Capture, grads: Tensor, request: Request) -> dict[str, Booking]:
     bookings: dict[str, Booking] = {}
     if "weight" in request.wanted:
-        bookings["weight"] = book_weight(_geometry(capture, grads), request)
+        by_kernel = not request.whole_rows and suits(capture.layer, capture.inputs, grads)
+        bookings["weight"] = (_rows_by_kernel if by_kernel else _by_contraction)(capture, grads, request)
     if "bias" in request.wanted:
         bookings["bias"] = materialise(grads.flatten(2).sum(2), request)
     return bookings
+
+
+def _rows_by_kernel(capture: Capture, grads: Tensor, request: Request) -> Booking:
+    """Every example's gradient, summed over positions in registers: as dear as the plain gradient."""
+    layer = capture.layer
+    assert isinstance(layer, nn.Conv2d)
+    kernel = (layer.kernel_size[0], layer.kernel_size[1])
+    stride, padding = layer.stride[0], int(layer.padding[0])
+    rows = weight_grads(capture.inputs, grads, kernel, stride, padding, parts=len(grads))
+    return materialise(rows, request, arrange)
+
+
+def _by_contraction(capture: Capture, grads: Tensor, request: Request) -> Booking:
+    return book_weight(_geometry(capture, grads), request)
 
 
 def _geometry(capture: Capture, grads: Tensor) -> ConvContraction:

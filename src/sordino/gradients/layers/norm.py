@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sordino.gradients.layers.booking import Booking, Capture, Request, examples_per_block, materialise, slices
+from sordino.kernels.group_norm import channel_sums, suits
 
 
 def book_group_norm(capture: Capture, grads: Tensor, request: Request) -> dict[str, Booking]:
@@ -65,14 +66,20 @@ def _book_channels(
     inputs: Tensor, grads: Tensor, mean: Tensor, inverse_std: Tensor, request: Request
 ) -> dict[str, Booking]:
     """From sum_p g and sum_p g·x, so that the normalised input is never formed."""
-    shift = grads.flatten(2).sum(2) if grads.dim() > 2 else grads
+    shift, products = channel_sums(inputs, grads) if suits(inputs) else _sums(inputs, grads)
     bookings: dict[str, Booking] = {}
     if "weight" in request.wanted:
-        products = torch.empty_like(shift)
-        for examples in slices(len(inputs), examples_per_block(inputs[0].numel() * inputs.element_size())):
-            product = inputs[examples] * grads[examples]
-            products[examples] = product.flatten(2).sum(2) if product.dim() > 2 else product
         bookings["weight"] = materialise((products - mean * shift) * inverse_std, request)
     if "bias" in request.wanted:
         bookings["bias"] = materialise(shift, request)
     return bookings
+
+
+def _sums(inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
+    if grads.dim() == 2:
+        return grads, inputs * grads
+    shift = grads.flatten(2).sum(2)
+    products = torch.empty_like(shift)
+    for examples in slices(len(inputs), examples_per_block(inputs[0].numel() * inputs.element_size())):
+        products[examples] = (inputs[examples] * grads[examples]).flatten(2).sum(2)
+    return shift, products

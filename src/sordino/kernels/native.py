@@ -1,0 +1,62 @@
+"""The compiled kernels, where they were built and this processor can run them; everything else then uses torch alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from importlib.util import find_spec
+
+import torch  # its libgomp must be loaded first, so that kernels and torch share one pool of threads
+from torch import Tensor
+
+SWITCH = "SORDINO_KERNELS"
+"""Set to `off`, this environment variable makes everything use torch alone."""
+
+_ADDRESS, _COUNT, _REAL, _THREADS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
+_SIGNATURES = {
+    "group_norm_forward": [*[_ADDRESS] * 6, *[_COUNT] * 4, _REAL, _THREADS],
+    "group_norm_backward": [*[_ADDRESS] * 8, *[_COUNT] * 4, _THREADS],
+    "channel_sums": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
+    "gaussian_pairs": [*[_ADDRESS] * 4, *[_COUNT] * 2, _REAL, _THREADS],
+    "conv_weight_grad": [*[_ADDRESS] * 3, *[_COUNT] * 12, _THREADS],
+}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The library, or None where there is none; asked for at every call, so it must answer at once."""
+    spec = find_spec("sordino.kernels._native")
+    if spec is None or spec.origin is None or os.environ.get(SWITCH) == "off":
+        return None
+    try:
+        loaded = ctypes.CDLL(spec.origin)
+    except OSError:
+        return None
+    if not loaded.kernels_supported():
+        return None
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.argtypes = arguments
+    return loaded
+
+
+def threads() -> int:
+    return torch.get_num_threads()
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether kernels can read this tensor: a batch of channels-last pictures in single precision, in this memory."""
+    return (
+        library() is not None
+        and tensor.dim() == 4
+        and tensor.dtype == torch.float32
+        and tensor.device.type == "cpu"
+        and tensor.is_contiguous(memory_format=torch.channels_last)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not torch.compiler.is_compiling()
+    )
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last)

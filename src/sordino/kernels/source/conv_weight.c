@@ -1,0 +1,109 @@
+/* The gradient of a convolution's weight, summed over the batch or example by example, from channels-last pictures.
+
+   For each row `ky` of the kernel, the fan_in = kernel width x channels values under it lie side by side in memory. A
+   tile of up to six of them against BLOCK output channels stays in registers while the positions of a band of rows go
+   by; bands are chosen so that what a tile reads stays in the first-level cache. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes.h"
+
+#define TILE 6
+#define CACHE_BYTES 28672
+
+typedef struct {
+    int64_t height, width, channels;             /* of the input, without padding */
+    int64_t out_height, out_width, out_channels; /* of the output */
+    int64_t kernel_height, kernel_width, stride, padding;
+} geometry;
+
+typedef struct {
+    int64_t rows, columns, x_row, x_column, g_row, g_column, total_row;
+} band;
+
+#define ACCUMULATE(WIDE)                                                                                     \
+    static void accumulate_##WIDE(const float *x, const float *g, float *total, const band *b) {             \
+        lanes low[WIDE], high[WIDE];                                                                         \
+        for (int j = 0; j < WIDE; j++)                                                                       \
+            low[j] = LOAD(total + j * b->total_row), high[j] = LOAD(total + j * b->total_row + LANES);       \
+        for (int64_t row = 0; row < b->rows; row++) {                                                        \
+            const float *xs = x + row * b->x_row, *gs = g + row * b->g_row;                                  \
+            for (int64_t column = 0; column < b->columns; column++, xs += b->x_column, gs += b->g_column) {  \
+                const lanes g_low = LOAD(gs), g_high = LOAD(gs + LANES);                                     \
+                for (int j = 0; j < WIDE; j++)                                                               \
+                    low[j] += xs[j] * g_low, high[j] += xs[j] * g_high;                                      \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int j = 0; j < WIDE; j++)                                                                       \
+            STORE(total + j * b->total_row, low[j]), STORE(total + j * b->total_row + LANES, high[j]);       \
+    }
+
+ACCUMULATE(6) ACCUMULATE(5) ACCUMULATE(4) ACCUMULATE(3) ACCUMULATE(2) ACCUMULATE(1)
+
+typedef void accumulate(const float *, const float *, float *, const band *);
+static accumulate *const of_width[TILE + 1] = {0,            accumulate_1, accumulate_2, accumulate_3,
+                                               accumulate_4, accumulate_5, accumulate_6};
+
+static int64_t rows_per_band(const geometry *s) {
+    const int64_t row_bytes = s->stride * (s->width + 2 * s->padding) * s->channels * 4 + s->out_width * BLOCK * 4;
+    const int64_t rest = s->kernel_height * (s->width + 2 * s->padding) * s->channels * 4;
+    const int64_t rows = (CACHE_BYTES - rest) / row_bytes;
+    return rows < 1 ? 1 : rows;
+}
+
+/* the picture with its zero border; itself where there is none */
+static const float *padded(const float *x, float *scratch, const geometry *s) {
+    if (!s->padding)
+        return x;
+    const int64_t wide = (s->width + 2 * s->padding) * s->channels;
+    for (int64_t row = 0; row < s->height; row++)
+        memcpy(scratch + (row + s->padding) * wide + s->padding * s->channels, x + row * s->width * s->channels,
+               s->width * s->channels * sizeof(float));
+    return scratch;
+}
+
+/* total: kernel rows x fan_in x output channels */
+static void add_one(const float *x, const float *g, float *total, const geometry *s) {
+    const int64_t fan_in = s->kernel_width * s->channels, x_row = (s->width + 2 * s->padding) * s->channels;
+    const int64_t most = rows_per_band(s), outs = s->out_channels;
+    for (int64_t first = 0; first < s->out_height; first += most) {
+        const band b = {.rows = first + most < s->out_height ? most : s->out_height - first,
+                        .columns = s->out_width,
+                        .x_row = s->stride * x_row,
+                        .x_column = s->stride * s->channels,
+                        .g_row = s->out_width * outs,
+                        .g_column = outs,
+                        .total_row = outs};
+        for (int64_t out = 0; out < outs; out += BLOCK)
+            for (int64_t ky = 0; ky < s->kernel_height; ky++)
+                for (int64_t j = 0; j < fan_in; j += TILE)
+                    of_width[fan_in - j < TILE ? fan_in - j : TILE](
+                        x + (first * s->stride + ky) * x_row + j, g + first * b.g_row + out,
+                        total + (ky * fan_in + j) * outs + out, &b);
+    }
+}
+
+/* totals: one for each of `parts` runs of examples that follow each other; set to zero before. Returns 0 if done. */
+int conv_weight_grad(const float *x, const float *g, float *totals, int64_t examples, int64_t parts, int64_t height,
+                     int64_t width, int64_t channels, int64_t out_height, int64_t out_width, int64_t out_channels,
+                     int64_t kernel_height, int64_t kernel_width, int64_t stride, int64_t padding, int threads) {
+    const geometry s = {height,       width,         channels,     out_height, out_width,
+                        out_channels, kernel_height, kernel_width, stride,     padding};
+    const int64_t size = kernel_height * kernel_width * channels * out_channels;
+    int lacking_memory = 0;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        float *scratch = calloc((height + 2 * padding) * (width + 2 * padding) * channels, sizeof(float));
+        if (!scratch) {
+#pragma omp atomic write
+            lacking_memory = 1;
+        }
+#pragma omp for
+        for (int64_t part = 0; part < parts; part++)
+            for (int64_t n = part * examples / parts; scratch && n < (part + 1) * examples / parts; n++)
+                add_one(padded(x + n * height * width * channels, scratch, &s),
+                        g + n * out_height * out_width * out_channels, totals + part * size, &s);
+        free(scratch);
+    }
+    return lacking_memory;
+}

@@ -1,0 +1,166 @@
+/* Group normalisation of channels-last pictures: examples x positions x channels, channels a multiple of BLOCK.
+
+   Every example is handled by itself and in the same order whatever the number of threads, so results have the same
+   bits. Sums run in float over ROWS positions and in double beyond; moments are taken about each channel's first value,
+   so that a large mean does not drown a small variance. */
+#include <math.h>
+#include <string.h>
+
+#include "lanes.h"
+
+#define ROWS 64
+#define MOST_CHANNELS 4096
+
+typedef struct {
+    int64_t positions, channels, groups;
+    double eps;
+} shape;
+
+INLINE void flush(const lanes *low, const lanes *high, double *total) {
+    for (int k = 0; k < LANES; k++) {
+        total[k] += (*low)[k];
+        total[LANES + k] += (*high)[k];
+    }
+}
+
+/* sum over positions of (x - x0) and of its square, for BLOCK channels */
+INLINE void moments(const float *x, int64_t positions, int64_t channels,
+                                                          double *first, double *second) {
+    const lanes low0 = LOAD(x), high0 = LOAD(x + LANES);
+    for (int64_t start = 0; start < positions; start += ROWS) {
+        const int64_t stop = start + ROWS < positions ? start + ROWS : positions;
+        lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
+        for (int64_t row = start; row < stop; row++) {
+            const lanes low = LOAD(x + row * channels) - low0, high = LOAD(x + row * channels + LANES) - high0;
+            low1 += low, high1 += high;
+            low2 += low * low, high2 += high * high;
+        }
+        flush(&low1, &high1, first);
+        flush(&low2, &high2, second);
+    }
+}
+
+/* sum over positions of g and of g x, for BLOCK channels */
+INLINE void products(const float *x, const float *g, int64_t positions,
+                                                           int64_t channels, double *sums, double *inner) {
+    for (int64_t start = 0; start < positions; start += ROWS) {
+        const int64_t stop = start + ROWS < positions ? start + ROWS : positions;
+        lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
+        for (int64_t row = start; row < stop; row++) {
+            const lanes low = LOAD(g + row * channels), high = LOAD(g + row * channels + LANES);
+            low1 += low, high1 += high;
+            low2 += low * LOAD(x + row * channels), high2 += high * LOAD(x + row * channels + LANES);
+        }
+        flush(&low1, &high1, sums);
+        flush(&low2, &high2, inner);
+    }
+}
+
+static void forward_one(const float *x, const float *weight, const float *bias, float *y, float *mean,
+                        float *inverse_std, const shape *s) {
+    float scale[MOST_CHANNELS], centres[MOST_CHANNELS];
+    double first[MOST_CHANNELS], second[MOST_CHANNELS];
+    memset(first, 0, s->channels * sizeof(double)), memset(second, 0, s->channels * sizeof(double));
+    const int64_t wide = s->channels / s->groups;
+    for (int64_t c = 0; c < s->channels; c += BLOCK)
+        moments(x + c, s->positions, s->channels, first + c, second + c);
+    for (int64_t group = 0; group < s->groups; group++) {
+        const int64_t from = group * wide, to = from + wide;
+        double centre = 0, spread = 0;
+        for (int64_t c = from; c < to; c++) {
+            first[c] /= s->positions;
+            second[c] -= s->positions * first[c] * first[c];
+            first[c] += x[c];
+            centre += first[c] / wide;
+        }
+        for (int64_t c = from; c < to; c++)
+            spread += second[c] + s->positions * (first[c] - centre) * (first[c] - centre);
+        const double inverse = 1 / sqrt((spread > 0 ? spread : spread * 0) / (wide * s->positions) + s->eps);
+        mean[group] = (float)centre, inverse_std[group] = (float)inverse;
+        for (int64_t c = from; c < to; c++)
+            scale[c] = (float)(weight[c] * inverse), centres[c] = (float)centre;
+    }
+    for (int64_t c = 0; c < s->channels; c += BLOCK) {
+        const lanes low1 = LOAD(scale + c), high1 = LOAD(scale + c + LANES);
+        const lanes low0 = LOAD(bias + c), high0 = LOAD(bias + c + LANES);
+        const lanes low_centre = LOAD(centres + c), high_centre = LOAD(centres + c + LANES);
+        for (int64_t row = 0; row < s->positions; row++) {
+            const int64_t at = row * s->channels + c;
+            STORE(y + at, (LOAD(x + at) - low_centre) * low1 + low0);
+            STORE(y + at + LANES, (LOAD(x + at + LANES) - high_centre) * high1 + high0);
+        }
+    }
+}
+
+static void sums_one(const float *x, const float *g, float *sums, float *inner, const shape *s) {
+    for (int64_t c = 0; c < s->channels; c += BLOCK) {
+        double first[BLOCK] = {0}, second[BLOCK] = {0};
+        products(x + c, g + c, s->positions, s->channels, first, second);
+        for (int k = 0; k < BLOCK; k++)
+            sums[c + k] = (float)first[k], inner[c + k] = (float)second[k];
+    }
+}
+
+static void backward_one(const float *x, const float *g, const float *weight, const float *mean,
+                         const float *inverse_std, float *dx, float *dweight, float *dbias, const shape *s) {
+    float scale[MOST_CHANNELS], slope[MOST_CHANNELS], shift[MOST_CHANNELS], centres[MOST_CHANNELS];
+    double sums[MOST_CHANNELS], inner[MOST_CHANNELS];
+    memset(sums, 0, s->channels * sizeof(double)), memset(inner, 0, s->channels * sizeof(double));
+    const int64_t wide = s->channels / s->groups;
+    for (int64_t c = 0; c < s->channels; c += BLOCK)
+        products(x + c, g + c, s->positions, s->channels, sums + c, inner + c);
+    for (int64_t group = 0; group < s->groups; group++) {
+        const int64_t from = group * wide, to = from + wide;
+        const double centre = mean[group], inverse = inverse_std[group], count = (double)(wide * s->positions);
+        double total = 0, along = 0;
+        for (int64_t c = from; c < to; c++) {
+            const double normalised = (inner[c] - centre * sums[c]) * inverse;
+            dweight[c] = (float)normalised, dbias[c] = (float)sums[c];
+            total += weight[c] * sums[c], along += weight[c] * normalised;
+        }
+        for (int64_t c = from; c < to; c++) {
+            scale[c] = (float)(weight[c] * inverse), centres[c] = mean[group];
+            slope[c] = (float)(-along * inverse * inverse / count);
+            shift[c] = (float)(-total * inverse / count);
+        }
+    }
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        const lanes of_g = LOAD(scale + c), of_x = LOAD(slope + c), rest = LOAD(shift + c), centre = LOAD(centres + c);
+        for (int64_t row = 0; row < s->positions; row++) {
+            const int64_t at = row * s->channels + c;
+            STORE(dx + at, LOAD(g + at) * of_g + ((LOAD(x + at) - centre) * of_x + rest));
+        }
+    }
+}
+
+void group_norm_forward(const float *x, const float *weight, const float *bias, float *y, float *mean,
+                        float *inverse_std, int64_t examples, int64_t positions, int64_t channels, int64_t groups,
+                        double eps, int threads) {
+    const shape s = {positions, channels, groups, eps};
+    const int64_t size = positions * channels;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t n = 0; n < examples; n++)
+        forward_one(x + n * size, weight, bias, y + n * size, mean + n * groups, inverse_std + n * groups, &s);
+}
+
+/* dweight and dbias come example by example */
+void group_norm_backward(const float *x, const float *g, const float *weight, const float *mean,
+                         const float *inverse_std, float *dx, float *dweight, float *dbias, int64_t examples,
+                         int64_t positions, int64_t channels, int64_t groups, int threads) {
+    const shape s = {positions, channels, groups, 0};
+    const int64_t size = positions * channels;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t n = 0; n < examples; n++)
+        backward_one(x + n * size, g + n * size, weight, mean + n * groups, inverse_std + n * groups, dx + n * size,
+                     dweight + n * channels, dbias + n * channels, &s);
+}
+
+/* sum over positions of g and of g x, example by example */
+void channel_sums(const float *x, const float *g, float *sums, float *inner, int64_t examples, int64_t positions,
+                  int64_t channels, int threads) {
+    const shape s = {positions, channels, 1, 0};
+    const int64_t size = positions * channels;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t n = 0; n < examples; n++)
+        sums_one(x + n * size, g + n * size, sums + n * channels, inner + n * channels, &s);
+}

@@ -1,0 +1,252 @@
+"""Compiled kernels compute what torch computes, for any shape they accept, and leave everything else to torch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, group_norm
+
+from sordino.gradients import ClippedGradients
+from sordino.kernels import Conv2d, GroupNorm, convolution, fastest
+from sordino.kernels.gaussian import gaussian_pairs
+from sordino.kernels.group_norm import channel_sums
+from sordino.kernels.native import SWITCH, library
+from sordino.models import build
+from sordino.privacy.noise import _gaussian_pairs
+
+pytestmark = pytest.mark.skipif(library() is None, reason="no compiled kernels on this machine")
+FLOAT32_ERROR = 2e-6
+"""Of the largest value: sums of some thousand products in single precision."""
+
+
+def pictures(*shape: int, seed: int = 0, mean: float = 0.0) -> Tensor:
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) + mean
+    return values.contiguous(memory_format=torch.channels_last)
+
+
+def assert_close(found: Tensor, truth: Tensor) -> None:
+    assert found.dtype == torch.float32
+    assert (found.double() - truth).abs().max() <= FLOAT32_ERROR * truth.abs().max()
+
+
+@pytest.fixture
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that ran."""
+    kernels, calls = library(), []
+    assert kernels is not None
+    for name in ("group_norm_forward", "group_norm_backward", "conv_weight_grad"):
+        function = getattr(kernels, name)
+
+        def counted(*arguments: object, name: str = name, function: object = function) -> object:
+            calls.append(name)
+            return function(*arguments)  # type: ignore[operator]
+
+        monkeypatch.setattr(kernels, name, counted)
+    return calls
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    examples=st.integers(1, 5),
+    blocks=st.integers(1, 5),
+    wide=st.sampled_from([1, 2, 8, 16]),
+    height=st.integers(4, 17),
+    width=st.integers(2, 9),
+)
+def test_group_norm_and_its_gradients(examples: int, blocks: int, wide: int, height: int, width: int) -> None:
+    channels = 16 * blocks
+    layer = GroupNorm(channels // wide, channels)
+    with torch.no_grad():
+        layer.weight.uniform_(-2, 2)
+        layer.bias.uniform_(-2, 2)
+    inputs = pictures(examples, channels, height, width)
+    grads = pictures(examples, channels, height, width, seed=1)
+    asked = (inputs.requires_grad_(), layer.weight, layer.bias)
+    output = layer(inputs)
+    exact = [tensor.detach().double().requires_grad_() for tensor in asked]
+    truth = group_norm(exact[0], layer.num_groups, exact[1], exact[2])
+    assert_close(output, truth)
+    found = torch.autograd.grad(output, asked, grads)
+    for one, other in zip(found, torch.autograd.grad(truth, exact, grads.double()), strict=True):
+        assert_close(one, other)
+
+
+def test_a_small_variance_about_a_large_mean_is_not_drowned() -> None:
+    inputs = pictures(4, 16, 32, 32).mul(0.01).add(100)
+    truth = group_norm(inputs.double(), 8)
+    assert (GroupNorm(8, 16)(inputs) - truth).abs().max() < 1e-3
+
+
+def test_group_norm_can_be_differentiated_twice() -> None:
+    inputs = pictures(2, 16, 4, 4).requires_grad_()
+
+    def second(layer: nn.Module, x: Tensor) -> Tensor:
+        (first,) = torch.autograd.grad(layer(x).pow(3).sum(), x, create_graph=True)
+        (again,) = torch.autograd.grad(first.pow(2).sum(), x)
+        return again
+
+    exact = inputs.detach().double().requires_grad_()
+    truth = second(nn.GroupNorm(4, 16).double(), exact)
+    assert (second(GroupNorm(4, 16), inputs) - truth).abs().max() <= 1e-4 * truth.abs().max()
+
+
+def test_channel_sums() -> None:
+    inputs, grads = pictures(3, 48, 9, 11), pictures(3, 48, 9, 11, seed=1)
+    sums, products = channel_sums(inputs, grads)
+    assert_close(sums, grads.double().sum((2, 3)))
+    assert_close(products, (inputs.double() * grads).sum((2, 3)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    examples=st.integers(1, 6),
+    channels=st.integers(1, 20),
+    blocks=st.integers(1, 3),
+    kernel=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    height=st.integers(8, 20),
+    width=st.integers(8, 12),
+)
+def test_weight_gradients_example_by_example(
+    examples: int,
+    channels: int,
+    blocks: int,
+    kernel: tuple[int, int],
+    stride: int,
+    padding: int,
+    height: int,
+    width: int,
+) -> None:
+    layer = nn.Conv2d(channels, 16 * blocks, kernel, stride, padding).double()
+    inputs = pictures(examples, channels, height, width)
+    grads = pictures(*layer(inputs.double()).shape, seed=1)
+    rows = convolution.weight_grads(inputs, grads, kernel, stride, padding, parts=examples)
+    truth = torch.stack(
+        [
+            torch.autograd.grad(layer(inputs[n : n + 1].double()), layer.weight, grads[n : n + 1].double())[0]
+            for n in range(examples)
+        ]
+    )
+    assert_close(torch.stack([convolution.arrange(row) for row in rows]), truth)
+
+
+def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> None:
+    layer = fastest(nn.Sequential(nn.Conv2d(3, 32, 5, bias=True), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1)))
+    assert all(isinstance(layer[k], Conv2d) for k in (0, 2))
+    inputs = pictures(7, 3, 14, 14)
+    truth = copy.deepcopy(layer).double()
+    found = torch.autograd.grad(layer(inputs).square().sum(), list(layer.parameters()))
+    expected = torch.autograd.grad(truth(inputs.double()).square().sum(), list(truth.parameters()))
+    assert kernel_calls == ["conv_weight_grad"] * 2
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    net = fastest(build("resnet20", shape=(3, 32, 32), classes=10))
+    inputs, grads, before = pictures(9, 32, 16, 16), pictures(9, 32, 16, 16, seed=1), torch.get_num_threads()
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            sums = convolution.weight_grads(inputs, grads, (3, 3), 1, 1, parts=4)
+            norm = next(
+                module for module in net.modules() if isinstance(module, GroupNorm) and module.num_channels == 32
+            )
+            results.append((sums, norm(inputs)))
+        finally:
+            torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for result in results[1:] for one, other in zip(results[0], result, strict=True))
+
+
+def test_a_fast_network_has_the_same_parameters_and_clipped_gradients(kernel_calls: list[str]) -> None:
+    net = build("resnet20", shape=(3, 16, 16), classes=10)
+    quick = fastest(copy.deepcopy(net))
+    assert list(quick.state_dict()) == list(net.state_dict())
+    inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
+    truth = ClippedGradients(copy.deepcopy(net).double()).sum(inputs.double(), labels, clip_norm=0.5)
+    found = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
+    assert {"group_norm_forward", "group_norm_backward", "conv_weight_grad"} == set(kernel_calls)
+    assert (found.total - truth.total).norm() <= 1e-2 * truth.total.norm()  # rounding may flip a unit at its kink
+    plain = torch.autograd.grad(cross_entropy(quick(inputs), labels), list(quick.parameters()))
+    exact = torch.autograd.grad(cross_entropy(net(inputs), labels), list(net.parameters()))
+    for one, other in zip(plain, exact, strict=True):
+        assert (one - other).norm() <= 1e-2 * other.norm()
+
+
+def test_one_poisoned_example_is_left_out_and_harms_no_other() -> None:
+    quick = fastest(build("resnet20", shape=(3, 16, 16), classes=10))
+    inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
+    inputs[2, 0, 3, 3] = math.nan
+    others = [0, 1, 3, 4]
+    with_it = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
+    without = ClippedGradients(quick).sum(inputs[others], labels[others], clip_norm=0.5)
+    assert with_it.nonfinite == 1
+    assert (with_it.total - without.total).norm() <= 1e-5 * without.total.norm()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(4, 16, 3, groups=2),
+        nn.Conv2d(4, 16, 3, dilation=2),
+        nn.Conv2d(4, 16, 3, padding="same"),
+        nn.Conv2d(4, 16, 3, padding=1, padding_mode="reflect"),
+        nn.Conv2d(4, 16, 3, stride=(1, 2)),
+        nn.Conv2d(4, 10, 3),
+        nn.GroupNorm(2, 4),
+    ],
+)
+def test_what_does_not_suit_is_torchs(layer: nn.Module, kernel_calls: list[str]) -> None:
+    inputs = pictures(2, 4, 20, 20).requires_grad_()
+    expected = torch.autograd.grad(layer(inputs).square().sum(), [inputs, *layer.parameters()])
+    quick = fastest(copy.deepcopy(layer))
+    found = torch.autograd.grad(quick(inputs).square().sum(), [inputs, *quick.parameters()])
+    assert not kernel_calls
+    assert all(torch.allclose(one, other, rtol=1e-4) for one, other in zip(found, expected, strict=True))
+
+
+EXTREME_WORDS = [0, 1, -1, 2**63 - 1, -(2**63), -(2**63) + 1, 2**62]
+
+
+@pytest.mark.parametrize(("pairs", "both"), [(1, 0), (1, 1), (1024, 1023), (5000, 5000), (5000, 1500)])
+def test_gaussian_pairs(pairs: int, both: int) -> None:
+    generator = np.random.default_rng(pairs + both)
+    radius_words = torch.from_numpy(generator.integers(-(2**63), 2**63, pairs, dtype=np.int64))
+    angle_words = torch.from_numpy(generator.integers(-(2**31), 2**31, pairs, dtype=np.int32))
+    extremes = torch.tensor(EXTREME_WORDS)[:pairs]
+    radius_words[: len(extremes)] = extremes
+    out = torch.full((pairs + both + 1,), math.nan)
+    gaussian_pairs(radius_words, angle_words, out[:pairs], out[pairs:-1], std=2.0)
+    truth = torch.empty(pairs + both, dtype=torch.float64)
+    _gaussian_pairs(radius_words, angle_words.long() << 32, truth[:pairs], truth[pairs:], std=2.0)
+    assert math.isnan(out[-1])
+    assert (out[:-1] - truth).abs().max() < 1e-5
+    assert out[:-1].isfinite().all()
+
+
+def test_small_radii_have_no_grid() -> None:
+    """Words next to the largest give radii near zero, where a single-precision logarithm would see only one value."""
+    words = torch.arange(2**63 - 2**20, 2**63 - 1, 2**12)
+    out = torch.empty(len(words))
+    gaussian_pairs(words, torch.zeros(len(words), dtype=torch.int32), out, torch.empty(0), std=1.0)
+    exact = np.sqrt(2 * (2.0**63 - words.numpy().astype(object)).astype(float) * 2.0**-63)
+    assert np.abs(out.numpy() / exact - 1).max() < 1e-2
+    assert len(out.unique()) > 100
+
+
+def test_kernels_can_be_switched_off() -> None:
+    check = "from sordino.kernels.native import library; raise SystemExit(library() is not None)"
+    environment = {**os.environ, SWITCH: "off"}
+    assert subprocess.run([sys.executable, "-c", check], env=environment, check=False).returncode == 0
