@@ -10,7 +10,7 @@ import sordino
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"core"},
-    {"files", "settings", "kernels"},
+    {"files", "settings", "kernels", "startup"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
     {"pretrain", "tuning", "methods"},

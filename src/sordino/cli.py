@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sordino.core import SordinoError
+from sordino.startup import quick_imports
 
 app = typer.Typer(
     help="Federated learning under differential privacy, with an ε that can be defended.",
@@ -44,7 +45,8 @@ def run(
 
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("runs") / experiment.name
-    from sordino.engine.simulate import simulate
+    with quick_imports():
+        from sordino.engine.simulate import simulate
 
     with watching(quiet=as_json) as watch:
         summary = simulate(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
@@ -59,9 +61,10 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Work out noise, ε per view, memory and time, without touching private data."""
-    from sordino.engine.plan import make_plan
-    from sordino.experiment import read
-    from sordino.report.terminal import plan_table
+    with quick_imports():
+        from sordino.engine.plan import make_plan
+        from sordino.experiment import read
+        from sordino.report.terminal import plan_table
 
     planned = make_plan(read(file, tuple(overrides or ())), all_accountants=all_accountants)
     _show(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
@@ -76,8 +79,9 @@ def show(
     ] = None,
 ) -> None:
     """Show a finished run."""
-    from sordino.engine.record import RunRecord, read_summary
-    from sordino.report.terminal import curve, summary_table
+    with quick_imports():
+        from sordino.engine.record import RunRecord, read_summary
+        from sordino.report.terminal import curve, summary_table
 
     summary = read_summary(folder)
     record = RunRecord(folder)
@@ -98,10 +102,11 @@ def pretrain(
     as_json: AsJson = False,
 ) -> None:
     """Train the public start of an experiment by itself; an experiment with this start then finds it done."""
-    from sordino.engine.pretraining import pretrain as train
-    from sordino.engine.simulate import Moment
-    from sordino.experiment import read
-    from sordino.report.terminal import pretrained_table, watching
+    with quick_imports():
+        from sordino.engine.pretraining import pretrain as train
+        from sordino.engine.simulate import Moment
+        from sordino.experiment import read
+        from sordino.report.terminal import pretrained_table, watching
 
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("pretrained") / experiment.name
@@ -132,9 +137,10 @@ def robustness(
     as_json: AsJson = False,
 ) -> None:
     """Accuracy of models under noise on their parameters, and how far noise can move their output."""
-    from sordino.engine.robustness import measure, open_subject
-    from sordino.engine.simulate import Moment
-    from sordino.report.terminal import robustness_table, watching
+    with quick_imports():
+        from sordino.engine.robustness import measure, open_subject
+        from sordino.engine.simulate import Moment
+        from sordino.report.terminal import robustness_table, watching
 
     scales = _numbers(noise)
     found = []
@@ -179,9 +185,10 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Run a grid of settings with several seeds; what is done already is skipped."""
-    from sordino.engine.sweep import Sweep, read_axes, run_sweep
-    from sordino.experiment import read_table
-    from sordino.report.terminal import sweep_table, watching
+    with quick_imports():
+        from sordino.engine.sweep import Sweep, read_axes, run_sweep
+        from sordino.experiment import read_table
+        from sordino.report.terminal import sweep_table, watching
 
     table = read_table(file, tuple(overrides or ()))
     grid = Sweep(table=table, axes=read_axes(over), seeds=seeds)
@@ -197,8 +204,9 @@ def sweep(
 @app.command()
 def methods(as_json: AsJson = False) -> None:
     """List every choice on every axis."""
-    from sordino.report.catalogue import axes
-    from sordino.report.terminal import axes_table
+    with quick_imports():
+        from sordino.report.catalogue import axes
+        from sordino.report.terminal import axes_table
 
     catalogue = axes()
     _show(catalogue, as_json, lambda: axes_table(catalogue))
@@ -210,8 +218,9 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Compare no privacy, private from scratch, and private from a public start, on embedded data."""
-    from sordino.demo import run_demo
-    from sordino.report.terminal import summary_table, watching
+    with quick_imports():
+        from sordino.demo import run_demo
+        from sordino.report.terminal import summary_table, watching
 
     with watching(quiet=as_json) as watch:
         summaries = run_demo(out, watch)
@@ -221,8 +230,9 @@ def demo(
 @data_app.command("list")
 def data_list(as_json: AsJson = False) -> None:
     """Data sets that can be used by name on this machine."""
-    from sordino.data.source import known
-    from sordino.report.terminal import sources_table
+    with quick_imports():
+        from sordino.data.source import known
+        from sordino.report.terminal import sources_table
 
     sources = [{"name": entry.name, "format": entry.format, "path": str(entry.path or "")} for entry in known()]
     _show(sources, as_json, lambda: sources_table(sources))
@@ -231,9 +241,10 @@ def data_list(as_json: AsJson = False) -> None:
 @data_app.command("show")
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
-    from sordino.data.picture import label_picture
-    from sordino.engine.setup import federate, make_method
-    from sordino.experiment import read
+    with quick_imports():
+        from sordino.data.picture import label_picture
+        from sordino.engine.setup import federate, make_method
+        from sordino.experiment import read
 
     experiment = read(file, tuple(overrides or ()))
     federated = federate(experiment, make_method(experiment))
