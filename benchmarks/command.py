@@ -37,7 +37,7 @@ def write_experiment(folder: Path) -> Path:
 
 def start(arguments: Sequence[str]) -> subprocess.Popen[Any]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from sordino.cli import main; main()", *arguments],
+        [sys.executable, "-m", "sordino", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

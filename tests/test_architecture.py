@@ -16,7 +16,8 @@ LAYERS = [
     {"pretrain", "tuning", "methods"},
     {"engine"},
     {"report", "demo", "audit"},
-    {"cli", "__init__", "__main__"},
+    {"cli", "__init__"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 TRUSTED = {

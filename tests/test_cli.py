@@ -58,15 +58,7 @@ def sordino(tmp_path, monkeypatch, capfd):
 
 
 def test_the_installed_command_works_in_a_process_of_its_own(file, tmp_path):
-    command = [
-        sys.executable,
-        "-c",
-        "from sordino.cli import main; main()",
-        "run",
-        str(file),
-        "--set",
-        "privacy.epsilon=-1",
-    ]
+    command = [sys.executable, "-m", "sordino", "run", str(file), "--set", "privacy.epsilon=-1"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 2
     assert result.stderr.startswith("sordino: In [privacy], epsilon should be greater than 0")

@@ -30,6 +30,9 @@ Overrides = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
+STOPPED = 130
+"""The exit code after Ctrl-C, and what typer makes of it."""
+
 
 @app.command()
 def run(
@@ -273,15 +276,17 @@ def _show(value: Any, as_json: bool, draw: Any) -> None:
 
 
 def main() -> None:
-    """Entry point: a mistake gets one sentence and exit code 2; Ctrl-C says how to go on."""
+    """The command in `sys.argv`: a mistake gets one sentence and exit code 2; Ctrl-C says how to go on."""
     as_json = "--json" in sys.argv
     try:
         app()
     except SordinoError as error:
         sys.stderr.write(json.dumps({"error": str(error)}) + "\n" if as_json else f"sordino: {error}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != STOPPED:
+            raise
         sys.stderr.write(
-            "sordino: stopped; completed rounds and the ledger are kept, so the same command with --resume goes on.\n"
+            "sordino: stopped; a run keeps its completed rounds and its ledger, and goes on with --resume.\n"
         )
-        sys.exit(130)
+        sys.exit(STOPPED)
