@@ -1,7 +1,9 @@
 """The boundary: private values cannot be read, bounded ones only summed, released ones only minted by the ledger."""
 
 import copy
+import importlib
 import pickle
+import sys
 
 import pytest
 import torch
@@ -60,3 +62,17 @@ def test_an_unknown_name_gets_the_nearest_known_one():
     registry.register("crimson")(int)
     with pytest.raises(SordinoError, match="did you mean 'crimson'"):
         registry["crimsom"]
+
+
+def test_a_member_needs_the_import_of_its_own_module_alone_and_is_found_in_any(tmp_path, monkeypatch):
+    package = tmp_path / "colours"
+    package.mkdir()
+    (package / "__init__.py").write_text("from sordino.core import Registry\nCOLOURS = Registry('colour', 'colours')\n")
+    (package / "dark_red.py").write_text("from colours import COLOURS\nCOLOURS.register('dark-red')(int)\n")
+    (package / "sky.py").write_text("from colours import COLOURS\nCOLOURS.register('blue')(float)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    colours = importlib.import_module("colours").COLOURS
+    assert colours["dark-red"] is int
+    assert "colours.sky" not in sys.modules
+    assert colours["blue"] is float
+    assert [member.name for member in colours] == ["blue", "dark-red"]

@@ -272,7 +272,7 @@ def _show(value: Any, as_json: bool, draw: Any) -> None:
 
     drawn = draw()
     for item in drawn if isinstance(drawn, list) else [drawn]:
-        Console().print(item)
+        Console(emoji=False).print(item)
 
 
 def main() -> None:

@@ -164,15 +164,20 @@ class Registry(Generic[T]):
         return iter(sorted(self._members.values(), key=lambda member: member.name))
 
     def __getitem__(self, name: str) -> T:
-        self._discover()
+        """The member of this name, from the module of its name if there is one, so that the others need no import."""
+        if name not in self._members:
+            self._discover(only=name.replace("-", "_"))
+        if name not in self._members:
+            self._discover()
         if name not in self._members:
             raise SordinoError(unknown(self.axis, name, self._members))
         return self._members[name].build
 
-    def _discover(self) -> None:
+    def _discover(self, *, only: str | None = None) -> None:
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+            if only in (None, module.name):
+                importlib.import_module(f"{self._package}.{module.name}")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
 from sordino.core import SordinoError
 from sordino.data.raw import Array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 ImageFile = Path | bytes
 GREY_MODES = ("1", "L", "LA")
@@ -82,7 +85,9 @@ def _stack_resized(chunk: list[Array], resize: int) -> Array:
     return resized
 
 
-def _open(file: ImageFile) -> Image.Image:
+def _open(file: ImageFile) -> Image:
+    from PIL import Image
+
     return Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
 
 
