@@ -131,21 +131,22 @@ class Losses:
         if self.infinite > delta:
             return math.inf
         below, above = -1, max(0, self.start + len(self.mass) - 1)
+        decay = np.exp(-self.interval * np.arange(1, len(self.mass) + 1))
+
+        def beyond(index: int) -> tuple[float, float]:
+            """P(loss > ε), and E[e^(ε−loss); loss > ε], at the grid loss ε of this index."""
+            mass = self.mass[max(0, index + 1 - self.start) :]
+            gap = math.exp(-self.interval * max(0, self.start - index - 1))
+            return self.infinite + float(mass.sum()), gap * float((mass * decay[: len(mass)]).sum())
+
         while above - below > 1:
             middle = (below + above) // 2
-            held, scaled = self._beyond(middle)
+            held, scaled = beyond(middle)
             below, above = (middle, above) if held - scaled > delta else (below, middle)
         if below < 0:
             return 0.0
-        held, scaled = self._beyond(below)
+        held, scaled = beyond(below)
         return below * self.interval + math.log((held - delta) / scaled)
-
-    def _beyond(self, index: int) -> tuple[float, float]:
-        """P(loss > ε), and E[e^(ε−loss); loss > ε], at the grid loss ε of this index."""
-        mass = self.mass[max(0, index + 1 - self.start) :]
-        first = max(self.start, index + 1) - index
-        weights = np.exp(-self.interval * np.arange(first, first + len(mass)))
-        return self.infinite + float(mass.sum()), float((mass * weights).sum())
 
     def announced(self, rate: float) -> Losses:
         """The same release made with probability `rate`, with everybody told whether it was made."""
