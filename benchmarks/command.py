@@ -36,13 +36,15 @@ def write_experiment(folder: Path) -> Path:
 
 
 def start(arguments: Sequence[str]) -> subprocess.Popen[Any]:
+    """The command in a process of its own, with its modules compiled once, as every installed package is."""
+    environment = {name: value for name, value in child_environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.Popen(
         [sys.executable, "-m", "sordino", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=child_environment(),
+        env=environment,
     )
 
 
