@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +100,18 @@ class Plan:
         }
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as a single worker does; on a busy machine, several threads would mostly wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@_one_thread()
 def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
