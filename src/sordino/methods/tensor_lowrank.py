@@ -31,7 +31,7 @@ from sordino.core import SordinoError
 MOST_PARAMETER_AXES = 4
 DOUBLE = (torch.float64, torch.complex128)
 
-PANEL_ROWS = 128
+PANEL_ROWS = 64
 """Rows of a symmetric product computed at once, up to the diagonal: enough for full speed, and half the work is saved."""
 
 
