@@ -15,7 +15,7 @@ from benchmarks.effort import quick
 from benchmarks.our_federation import federate
 from sordino.data.examples import Examples, Normalisation
 from sordino.methods.dp_fedavg import DpFedAvg
-from sordino.methods.tensor_lowrank import smooth
+from sordino.methods.fedceo import FedCeo
 from sordino.models import FlatSpace, Net, build
 
 COPIES = 10
@@ -58,7 +58,7 @@ SETTINGS = (
 
 
 def measure() -> list[dict[str, object]]:
-    """One row per model: seconds of a round without smoothing, of one smoothing, and the share of the second in both."""
+    """One row per model: seconds of a round without smoothing, of one smoothing and its record, and the share of the second in both."""
     return [_row(setting) for setting in SETTINGS]
 
 
@@ -89,7 +89,7 @@ def _smoothing(net: Net) -> Callable[[], object]:
     space = FlatSpace(net)
     model = space.read(net)
     copies = model + NOISE_STD * torch.randn(COPIES, model.numel(), generator=torch.Generator().manual_seed(0))
-    return lambda: [smooth(view, THRESHOLD) for view in space.views(copies).values()]
+    return lambda: FedCeo().smooth_models(copies, THRESHOLD, space)
 
 
 def _seconds(work: Callable[[], object]) -> float:

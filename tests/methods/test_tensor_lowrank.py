@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sordino.core import SordinoError
-from sordino.methods.tensor_lowrank import shrink_average, singular_values, smooth, threshold_at
+from sordino.methods.tensor_lowrank import (
+    PANEL_ROWS,
+    shrink_average,
+    singular_values,
+    smooth,
+    smooth_with_spectrum,
+    threshold_at,
+)
 
 SHAPES = [(), (1,), (13,), (1, 7), (7, 1), (6, 6), (5, 17), (17, 5), (4, 3, 5), (8, 3, 5, 5), (6, 2, 1, 1)]
 
@@ -72,6 +79,46 @@ def test_smooth_equals_the_plain_reference(copies: int, shape: tuple[int, ...], 
     np.testing.assert_allclose(smoothed.numpy(), plain_smooth(stack, threshold), rtol=0, atol=1e-5 * largest)
 
 
+@pytest.mark.parametrize("relative", [1e-6, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(PANEL_ROWS + 9, PANEL_ROWS + 30), (2 * PANEL_ROWS + 1, PANEL_ROWS)])
+def test_matrices_of_many_panels_equal_the_plain_reference(shape: tuple[int, int], relative: float) -> None:
+    stack = noisy_copies(4, shape, seed=15)
+    values = singular_values(stack)
+    threshold = relative * float(values[1].max())
+    smoothed, spectrum = smooth_with_spectrum(stack, threshold)
+    largest = float(stack.abs().max())
+    np.testing.assert_allclose(smoothed.numpy(), plain_smooth(stack, threshold), rtol=0, atol=1e-5 * largest)
+    torch.testing.assert_close(spectrum, values, rtol=0, atol=1e-6 * float(values.max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("threshold", [0.0, 2.0])
+def test_smoothing_tells_the_spectrum_it_shrinks(shape: tuple[int, ...], threshold: float, dtype: torch.dtype) -> None:
+    stack = noisy_copies(6, shape, seed=16, dtype=dtype)
+    smoothed, before = smooth_with_spectrum(stack, threshold)
+    assert before.dtype == dtype
+    tolerance = 2 * torch.finfo(dtype).eps ** (1 if dtype == torch.float16 else 0.75) * float(before.max())
+    torch.testing.assert_close(before, singular_values(stack), rtol=0, atol=tolerance)
+    after = (before - threshold).clamp(min=0)
+    torch.testing.assert_close(singular_values(smoothed), after, rtol=0, atol=4 * tolerance)
+
+
+@pytest.mark.parametrize("relative", [0.05, 0.8])
+def test_bits_do_not_depend_on_the_number_of_threads(relative: float) -> None:
+    stack = noisy_copies(7, (70, 90), seed=17)
+    threshold = relative * float(singular_values(stack)[1:].max())
+    found, threads = [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(smooth(stack, threshold))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
 @pytest.mark.parametrize("shape", [(12, 30), (30, 12), (4, 3, 3, 3), (9,)])
 def test_double_precision_is_kept(shape: tuple[int, ...]) -> None:
     stack = noisy_copies(7, shape, seed=1, dtype=torch.float64)
@@ -129,6 +176,13 @@ def test_threshold_zero_is_the_identity_on_a_copy(shape: tuple[int, ...]) -> Non
     smoothed = smooth(stack, 0.0)
     assert torch.equal(smoothed, stack)
     assert smoothed.data_ptr() != stack.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0)])
+def test_an_empty_parameter_stays_empty(shape: tuple[int, ...]) -> None:
+    smoothed, spectrum = smooth_with_spectrum(torch.zeros(5, *shape), 1.0)
+    assert smoothed.shape == (5, *shape)
+    assert spectrum.shape == (3, 0)
 
 
 @pytest.mark.parametrize("copies", [2, 7, 10])

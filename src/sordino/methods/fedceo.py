@@ -15,7 +15,7 @@ from sordino.core import SordinoError, Unit
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
-from sordino.methods.tensor_lowrank import shrink_average, singular_values, smooth, threshold_at
+from sordino.methods.tensor_lowrank import shrink_average, smooth_with_spectrum, threshold_at
 from sordino.models import FlatSpace
 from sordino.privacy.pricing import Uses
 from sordino.settings import AtLeastOne, Positive
@@ -86,8 +86,8 @@ class FedCeo(LocalSgd):
         stack = torch.stack(list(models.values()))
         if not smoothing:
             return {"model": stack.mean(0)}
-        smoothed = self._smooth(stack, threshold, federation.space)
-        federation.diagnose(number, self._diagnostics(stack, smoothed, federation.space))
+        smoothed, diagnostics = self.smooth_models(stack, threshold, federation.space)
+        federation.diagnose(number, diagnostics)
         kept = {"copies": smoothed, "copy_owners": torch.tensor(list(models))} if self.personal else {}
         return {"model": smoothed.mean(0), **kept}
 
@@ -103,11 +103,20 @@ class FedCeo(LocalSgd):
             parameter.copy_(shrink_average(parameter, threshold / federation.expected_cohort))
         return {"model": average}
 
-    def _smooth(self, stack: Tensor, threshold: float, space: FlatSpace) -> Tensor:
-        smoothed = stack.clone()
-        for parameter in self._smoothed_views(smoothed, space).values():
-            parameter.copy_(smooth(parameter, threshold))
-        return smoothed
+    def smooth_models(self, stack: Tensor, threshold: float, space: FlatSpace) -> tuple[Tensor, dict[str, Tensor]]:
+        """The models, one row each, smoothed against each other; and pictures of both, which are not private."""
+        smoothed, spectra = stack.clone(), {}
+        for name, parameter in self._smoothed_views(smoothed, space).items():
+            copies, values = smooth_with_spectrum(parameter, threshold)
+            parameter.copy_(copies)
+            if parameter.dim() > 2:
+                spectra[f"singular values before smoothing, {name}"] = values
+                spectra[f"singular values after smoothing, {name}"] = (values - threshold).clamp(min=0)
+        maps = {
+            f"roughness {when} smoothing": roughness(models, space)
+            for when, models in (("before", stack), ("after", smoothed))
+        }
+        return smoothed, {**spectra, **maps}
 
     def _smoothed_views(self, flat: Tensor, space: FlatSpace) -> dict[str, Tensor]:
         views = space.views(flat)
@@ -119,19 +128,6 @@ class FedCeo(LocalSgd):
                 f"[method] layers = {list(self.layers)} names none of the parameters {', '.join(views)}."
             )
         return chosen
-
-    def _diagnostics(self, before: Tensor, after: Tensor, space: FlatSpace) -> dict[str, Tensor]:
-        spectra = {
-            f"singular values {when} smoothing, {name}": singular_values(view)
-            for when, stack in (("before", before), ("after", after))
-            for name, view in self._smoothed_views(stack, space).items()
-            if view.dim() > 2
-        }
-        maps = {
-            f"roughness {when} smoothing": roughness(stack, space)
-            for when, stack in (("before", before), ("after", after))
-        }
-        return {**spectra, **maps}
 
 
 @METHODS.register("udp-fedavg-svt")

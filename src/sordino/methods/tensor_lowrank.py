@@ -20,6 +20,8 @@ Formal guarantee: none of its own. Smoothing is post-processing of released copi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -28,6 +30,9 @@ from sordino.core import SordinoError
 
 MOST_PARAMETER_AXES = 4
 DOUBLE = (torch.float64, torch.complex128)
+
+PANEL_ROWS = 64
+"""Rows of a symmetric product computed at once, up to the diagonal: enough for full speed, and half the work is saved."""
 
 
 def threshold_at(round_number: int, *, regularisation: float, growth: float, interval: int) -> float:
@@ -54,26 +59,38 @@ def threshold_at(round_number: int, *, regularisation: float, growth: float, int
     return threshold
 
 
-@torch.no_grad()
 def smooth(stack: Tensor, threshold: float) -> Tensor:
     """The noisy copies, K x the parameter's own shape, smoothed against each other with threshold τ.
 
     A kernel (out, in, kh, kw) counts as the matrix out x (in·kh·kw), a bias of h numbers as 1 x h. One copy alone is
     shrunk as a matrix; τ = 0 changes nothing; the order of the copies matters to each of them, not to their mean.
     """
+    return smooth_with_spectrum(stack, threshold)[0]
+
+
+@torch.no_grad()
+def smooth_with_spectrum(stack: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+    """The smoothed copies, and the `singular_values` of the copies before: those after are max(s − τ, 0)."""
     if not threshold >= 0:
         raise SordinoError(f"The smoothing threshold must be 0 or more, but it is {threshold}; give a threshold ≥ 0.")
     _check(stack)
     if threshold == 0 or stack.numel() == 0:
-        return stack.clone()
-    slices = _frequencies(stack)
-    copies = stack.shape[0]
-    real, conjugate_pairs = _self_conjugate(copies), slice(1, (copies + 1) // 2)
-    slices[real] = _shrink(slices[real].real, threshold).to(slices.dtype)
-    if copies > 2:
-        slices[conjugate_pairs] = _shrink(slices[conjugate_pairs], threshold)
-    smoothed: Tensor = torch.fft.irfft(slices, n=copies, dim=0)
-    return smoothed.reshape(stack.shape).to(stack.dtype)
+        return stack.clone(), singular_values(stack)
+    slices, copies = _frequencies(stack), stack.shape[0]
+
+    def shrink_in_place(frequency: int) -> Tensor:
+        here = slices[frequency]
+        shrunk, values = _shrink(here.real.contiguous() if 2 * frequency in (0, copies) else here, threshold)
+        here.copy_(shrunk)
+        return values
+
+    def inverse(_: int) -> Tensor:
+        restored: Tensor = torch.fft.irfft(slices, n=copies, dim=0)
+        return restored
+
+    values = torch.stack(_on_single_threads(shrink_in_place, range(len(slices)), device=stack.device))
+    (smoothed,) = _on_single_threads(inverse, range(1), device=stack.device)
+    return smoothed.reshape(stack.shape).to(stack.dtype), values.to(stack.dtype)
 
 
 def shrink_average(mean: Tensor, threshold: float) -> Tensor:
@@ -85,6 +102,8 @@ def shrink_average(mean: Tensor, threshold: float) -> Tensor:
 def singular_values(stack: Tensor) -> Tensor:
     """The singular values at frequencies 0 … ⌊K/2⌋, one row each, largest first: what the threshold is held against."""
     _check(stack)
+    if stack.numel() == 0:
+        return stack.new_zeros(stack.shape[0] // 2 + 1, 0)
     slices = _frequencies(stack)
     if slices.dtype in DOUBLE:
         values: Tensor = torch.linalg.svdvals(slices)
@@ -119,43 +138,66 @@ def _frequencies(stack: Tensor) -> Tensor:
     return slices
 
 
-def _self_conjugate(copies: int) -> list[int]:
-    """The frequencies whose slices are real: 0, and K/2 for even K."""
-    return [0] if copies % 2 else [0, copies // 2]
+def _on_single_threads(work: Callable[[int], Tensor], items: range, *, device: torch.device) -> list[Tensor]:
+    """`work` on every item, on as many workers as the caller has threads, of one thread each.
+
+    Two eigenproblems at once make better use of two threads than one after the other. More than one thread inside them,
+    or inside a Fourier transform, would change the bits with the number of threads.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return list(pool.map(work, items))
 
 
-def _shrink(slices: Tensor, threshold: float) -> Tensor:
-    """s → max(s − τ, 0) on the singular values of every matrix, by the cheapest route that is accurate enough."""
-    if 1 in slices.shape[-2:]:
-        norms: Tensor = torch.linalg.vector_norm(slices, dim=(-2, -1), keepdim=True)
-        return slices * _kept_share(norms, threshold)
-    if slices.shape[-2] > slices.shape[-1]:
-        return _shrink(slices.mT, threshold).mT
-    if slices.dtype in DOUBLE:
-        left, values, right = torch.linalg.svd(slices, full_matrices=False)
-        shrunk: Tensor = (left * (values - threshold).clamp(min=0).unsqueeze(-2)) @ right
-        return shrunk
-    return _shrink_by_squaring(slices, threshold)
+def _shrink(matrix: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+    """s → max(s − τ, 0) on the singular values by the cheapest route that is accurate enough; and s, largest first."""
+    if 1 in matrix.shape:
+        norm: Tensor = torch.linalg.vector_norm(matrix)
+        return matrix * (1 - threshold / norm).clamp(min=0), norm.unsqueeze(0)
+    if matrix.shape[0] > matrix.shape[1]:
+        shrunk, values = _shrink(matrix.mT, threshold)
+        return shrunk.mT, values
+    if matrix.dtype in DOUBLE:
+        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+        return (left * (values - threshold).clamp(min=0)) @ right, values
+    return _shrink_by_squaring(matrix, threshold)
 
 
-def _shrink_by_squaring(slices: Tensor, threshold: float) -> Tensor:
+def _shrink_by_squaring(matrix: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
     """U·diag(max(1 − τ/s, 0))·Uᴴ·W, with U and s² from the eigenproblem of W·Wᴴ, for single-precision W.
 
     Squaring costs half the digits: in double precision the error stays near 1e-8 of the largest singular value, less
     than one single-precision rounding of the input, however small the threshold; in single precision it would not.
+    What stays and what goes, U·diag(min(τ/s, 1))·Uᴴ·W, add up to W: the smaller part is computed, so that the rounding
+    of the single-precision products is small too; what stays needs only the directions above the threshold.
     """
-    squares, basis = torch.linalg.eigh(_gram(slices))
-    share = _kept_share(squares.clamp(min=0).sqrt(), threshold)
-    basis, share = basis.to(slices.dtype), share.to(slices.real.dtype)
-    shrinkage: Tensor = (basis * share.unsqueeze(-2)) @ basis.mH
-    return shrinkage @ slices
+    squares, basis = torch.linalg.eigh(_gram(matrix))
+    values = squares.clamp(min=0).sqrt()
+    kept_values, lost_values = (values - threshold).clamp(min=0), values.clamp(max=threshold)
+    if kept_values.norm() < lost_values.norm():
+        above = basis[:, values > threshold].to(matrix.dtype)
+        share = (kept_values / values)[values > threshold].to(matrix.real.dtype)
+        return torch.linalg.multi_dot([above * share, above.mH, matrix]), values.flip(0)
+    basis, share = basis.to(matrix.dtype), (threshold / values).clamp(max=1).to(matrix.real.dtype)
+    return torch.addmm(matrix, (basis * share) @ basis.mH, matrix, alpha=-1), values.flip(0)
 
 
-def _gram(slices: Tensor) -> Tensor:
-    double = slices.to(torch.complex128 if slices.is_complex() else torch.float64)
-    return double @ double.mH
+def _gram(matrices: Tensor) -> Tensor:
+    """W·Wᴴ in double precision, of which only the lower triangle is to be read: the rest is not all computed.
 
-
-def _kept_share(values: Tensor, threshold: float) -> Tensor:
-    """max(1 − τ/s, 0) for τ > 0; an s of zero keeps nothing."""
-    return (1 - threshold / values).clamp(min=0)
+    For W = A + iB it is AAᵀ + BBᵀ + i(BAᵀ − (BAᵀ)ᵀ), all of it in the lower triangle of the real Gram of A above B.
+    """
+    if matrices.is_complex():
+        real = _gram(torch.cat([matrices.real, matrices.imag], dim=-2))
+        half = matrices.shape[-2]
+        cross = real[..., half:, :half]
+        return torch.complex(real[..., :half, :half] + real[..., half:, half:], cross - cross.mT)
+    double = matrices.double()
+    rows = double.shape[-2]
+    gram = double.new_zeros(*double.shape[:-1], rows)
+    for begin in range(0, rows, PANEL_ROWS):
+        end = begin + PANEL_ROWS
+        gram[..., begin:end, :end] = double[..., begin:end, :] @ double[..., :end, :].mT
+    return gram
