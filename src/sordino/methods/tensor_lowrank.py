@@ -34,6 +34,9 @@ DOUBLE = (torch.float64, torch.complex128)
 PANEL_ROWS = 64
 """Rows of a symmetric product computed at once, up to the diagonal: enough for full speed, and half the work is saved."""
 
+WORTH_A_WORKER = 1 << 24
+"""Multiplications in a slice's Gram matrix from which on a worker gains more than its start costs."""
+
 
 def threshold_at(round_number: int, *, regularisation: float, growth: float, interval: int) -> float:
     """τ_t = ϑ^⌈t/I⌉ / (2λ) for round t = 1, 2, …; λ = inf never smooths, ϑ = 1 keeps the threshold fixed."""
@@ -88,8 +91,8 @@ def smooth_with_spectrum(stack: Tensor, threshold: float) -> tuple[Tensor, Tenso
         restored: Tensor = torch.fft.irfft(slices, n=copies, dim=0)
         return restored
 
-    values = torch.stack(_on_single_threads(shrink_in_place, range(len(slices)), device=stack.device))
-    (smoothed,) = _on_single_threads(inverse, range(1), device=stack.device)
+    values = torch.stack(_on_single_threads(shrink_in_place, slices, len(slices)))
+    (smoothed,) = _on_single_threads(inverse, slices, 1)
     return smoothed.reshape(stack.shape).to(stack.dtype), values.to(stack.dtype)
 
 
@@ -138,17 +141,24 @@ def _frequencies(stack: Tensor) -> Tensor:
     return slices
 
 
-def _on_single_threads(work: Callable[[int], Tensor], items: range, *, device: torch.device) -> list[Tensor]:
-    """`work` on every item, on as many workers as the caller has threads, of one thread each.
+def _on_single_threads(work: Callable[[int], Tensor], slices: Tensor, count: int) -> list[Tensor]:
+    """`work` on the numbers below `count`, on one thread each; large slices side by side on as many as the caller has.
 
     Two eigenproblems at once make better use of two threads than one after the other. More than one thread inside them,
     or inside a Fourier transform, would change the bits with the number of threads.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(work, items))
+    if slices.device.type != "cpu" or threads == 1:
+        return [work(item) for item in range(count)]
+    short, long = sorted(slices.shape[-2:])
+    if count > 1 and short * short * long >= WORTH_A_WORKER:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, range(count)))
+    torch.set_num_threads(1)
+    try:
+        return [work(item) for item in range(count)]
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _shrink(matrix: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
