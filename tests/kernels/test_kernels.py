@@ -14,10 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, group_norm
+from torch.nn.functional import cross_entropy, group_norm, relu
 
 from sordino.gradients import ClippedGradients
-from sordino.kernels import Conv2d, GroupNorm, convolution, fastest
+from sordino.kernels import Conv2d, GroupNorm, convolution, fastest, rectified
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.group_norm import channel_sums
 from sordino.kernels.native import SWITCH, library
@@ -98,6 +98,41 @@ def test_group_norm_can_be_differentiated_twice() -> None:
     exact = inputs.detach().double().requires_grad_()
     truth = second(nn.GroupNorm(4, 16).double(), exact)
     assert (second(GroupNorm(4, 16), inputs) - truth).abs().max() <= 1e-4 * truth.abs().max()
+
+
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("twice", [False, True])
+def test_rectified_in_one_pass(added: bool, twice: bool, kernel_calls: list[str]) -> None:
+    layer = GroupNorm(4, 32)
+    inputs, grads = pictures(3, 32, 7, 5).requires_grad_(), pictures(3, 32, 7, 5, seed=1)
+    plus = pictures(3, 32, 7, 5, seed=2).requires_grad_() if added else None
+    asked = [tensor for tensor in (inputs, layer.weight, layer.bias, plus) if tensor is not None]
+    output = rectified(layer, inputs, plus)
+    assert kernel_calls == ["group_norm_forward"]
+    exact = [tensor.detach().double().requires_grad_() for tensor in asked]
+    sums = group_norm(exact[0], 4, exact[1], exact[2])
+    truth = relu(sums + exact[3] if added else sums)
+    assert_close(output, truth)
+    found = torch.autograd.grad(output, asked, grads, create_graph=twice)
+    for one, other in zip(found, torch.autograd.grad(truth, exact, grads.double()), strict=True):
+        assert_close(one, other)
+    assert ("group_norm_backward" in kernel_calls) is not twice
+
+
+def test_whoever_watches_a_layer_sees_it() -> None:
+    """Per-example gradients hook the layer itself, so it must then be called by itself."""
+    layer, seen = GroupNorm(4, 32), []
+    layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    inputs = pictures(3, 32, 7, 5)
+    assert torch.equal(rectified(layer, inputs), relu(seen[0]))
+
+
+def test_poison_stays_visible() -> None:
+    inputs = pictures(2, 16, 4, 4)
+    inputs[1, 3, 2, 2] = math.nan
+    output = rectified(GroupNorm(4, 16), inputs)
+    assert output[1, 0:4].isnan().all()
+    assert output[0].isfinite().all()
 
 
 def test_channel_sums() -> None:

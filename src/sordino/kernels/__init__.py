@@ -2,6 +2,6 @@
 
 from sordino.kernels.convolution import Conv2d
 from sordino.kernels.fastest import fastest
-from sordino.kernels.group_norm import GroupNorm
+from sordino.kernels.group_norm import GroupNorm, rectified
 
-__all__ = ["Conv2d", "GroupNorm", "fastest"]
+__all__ = ["Conv2d", "GroupNorm", "fastest", "rectified"]

@@ -13,10 +13,10 @@ from torch import Tensor
 SWITCH = "SORDINO_KERNELS"
 """Set to `off`, this environment variable makes everything use torch alone."""
 
-_ADDRESS, _COUNT, _REAL, _THREADS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
+_ADDRESS, _COUNT, _REAL, _FLAG, _THREADS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int, ctypes.c_int
 _SIGNATURES = {
-    "group_norm_forward": [*[_ADDRESS] * 6, *[_COUNT] * 4, _REAL, _THREADS],
-    "group_norm_backward": [*[_ADDRESS] * 8, *[_COUNT] * 4, _THREADS],
+    "group_norm_forward": [*[_ADDRESS] * 7, *[_COUNT] * 4, _REAL, _FLAG, _THREADS],
+    "group_norm_backward": [*[_ADDRESS] * 10, *[_COUNT] * 4, _THREADS],
     "channel_sums": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
     "gaussian_pairs": [*[_ADDRESS] * 4, *[_COUNT] * 2, _REAL, _THREADS],
     "conv_weight_grad": [*[_ADDRESS] * 3, *[_COUNT] * 12, _THREADS],

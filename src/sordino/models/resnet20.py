@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, pad, relu
+from torch.nn.functional import avg_pool2d, pad
 
 from sordino.core import SordinoError
+from sordino.kernels import rectified
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
 from sordino.models.registry import MODELS, require_at_least
@@ -59,8 +60,8 @@ class Residual(nn.Module):
         self._new_channels = after - before
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = relu(self.first_norm(self.first(inputs)))
-        return relu(self.second_norm(self.second(hidden)) + self._shortcut(inputs))
+        hidden = rectified(self.first_norm, self.first(inputs))
+        return rectified(self.second_norm, self.second(hidden), plus=self._shortcut(inputs))
 
     def _shortcut(self, inputs: Tensor) -> Tensor:
         if self._stride == 1 and not self._new_channels:

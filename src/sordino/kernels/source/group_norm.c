@@ -1,4 +1,5 @@
-/* Group normalisation of channels-last pictures: examples x positions x channels, channels a multiple of BLOCK.
+/* Group normalisation of channels-last pictures: examples x positions x channels, channels a multiple of BLOCK; if
+   asked, with something added to the result, and with negative results made zero.
 
    Every example is handled by itself and in the same order whatever the number of threads, so results have the same
    bits. Sums run in float over ROWS positions and in double beyond; moments are taken about each channel's first value,
@@ -40,24 +41,62 @@ INLINE void moments(const float *x, int64_t positions, int64_t channels,
     }
 }
 
-/* sum over positions of g and of g x, for BLOCK channels */
-INLINE void products(const float *x, const float *g, int64_t positions,
-                                                           int64_t channels, double *sums, double *inner) {
+/* g where y is above zero; g itself where there is no y */
+INLINE lanes passed(const float *g, const float *y) {
+    if (!y)
+        return LOAD(g);
+    return (lanes)((masks)LOAD(g) & (masks)(LOAD(y) > 0));
+}
+
+/* sum over positions of what passes of g, and of that times x, for BLOCK channels */
+INLINE void products(const float *x, const float *g, const float *y, int64_t positions, int64_t channels, double *sums,
+                     double *inner) {
     for (int64_t start = 0; start < positions; start += ROWS) {
         const int64_t stop = start + ROWS < positions ? start + ROWS : positions;
         lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
         for (int64_t row = start; row < stop; row++) {
-            const lanes low = LOAD(g + row * channels), high = LOAD(g + row * channels + LANES);
+            const int64_t at = row * channels;
+            const lanes low = passed(g + at, y ? y + at : y);
+            const lanes high = passed(g + at + LANES, y ? y + at + LANES : y);
             low1 += low, high1 += high;
-            low2 += low * LOAD(x + row * channels), high2 += high * LOAD(x + row * channels + LANES);
+            low2 += low * LOAD(x + at), high2 += high * LOAD(x + at + LANES);
         }
         flush(&low1, &high1, sums);
         flush(&low2, &high2, inner);
     }
 }
 
-static void forward_one(const float *x, const float *weight, const float *bias, float *y, float *mean,
-                        float *inverse_std, const shape *s) {
+INLINE void write_normalised(const float *x, const float *plus, const float *centres, const float *scale,
+                             const float *bias, float *y, int rectify, const shape *s) {
+    const lanes zero = {0};
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        const lanes centre = LOAD(centres + c), slope = LOAD(scale + c), shift = LOAD(bias + c);
+        for (int64_t at = c; at < s->positions * s->channels; at += s->channels) {
+            lanes value = (LOAD(x + at) - centre) * slope + shift;
+            if (plus)
+                value += LOAD(plus + at);
+            if (rectify)
+                value = (lanes)((masks)value & ~(masks)(value < zero)); /* NaN stays NaN */
+            STORE(y + at, value);
+        }
+    }
+}
+
+INLINE void write_passed_on(const float *x, const float *g, const float *y, const float *centres, const float *scale,
+                            const float *slope, const float *shift, float *dx, float *dplus, const shape *s) {
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        const lanes of_g = LOAD(scale + c), of_x = LOAD(slope + c), rest = LOAD(shift + c), centre = LOAD(centres + c);
+        for (int64_t at = c; at < s->positions * s->channels; at += s->channels) {
+            const lanes grad = passed(g + at, y ? y + at : y);
+            if (dplus)
+                STORE(dplus + at, grad);
+            STORE(dx + at, grad * of_g + ((LOAD(x + at) - centre) * of_x + rest));
+        }
+    }
+}
+
+static void forward_one(const float *x, const float *plus, const float *weight, const float *bias, float *y,
+                        float *mean, float *inverse_std, int rectify, const shape *s) {
     float scale[MOST_CHANNELS], centres[MOST_CHANNELS];
     double first[MOST_CHANNELS], second[MOST_CHANNELS];
     memset(first, 0, s->channels * sizeof(double)), memset(second, 0, s->channels * sizeof(double));
@@ -80,35 +119,35 @@ static void forward_one(const float *x, const float *weight, const float *bias, 
         for (int64_t c = from; c < to; c++)
             scale[c] = (float)(weight[c] * inverse), centres[c] = (float)centre;
     }
-    for (int64_t c = 0; c < s->channels; c += BLOCK) {
-        const lanes low1 = LOAD(scale + c), high1 = LOAD(scale + c + LANES);
-        const lanes low0 = LOAD(bias + c), high0 = LOAD(bias + c + LANES);
-        const lanes low_centre = LOAD(centres + c), high_centre = LOAD(centres + c + LANES);
-        for (int64_t row = 0; row < s->positions; row++) {
-            const int64_t at = row * s->channels + c;
-            STORE(y + at, (LOAD(x + at) - low_centre) * low1 + low0);
-            STORE(y + at + LANES, (LOAD(x + at + LANES) - high_centre) * high1 + high0);
-        }
-    }
+    if (plus && rectify)
+        write_normalised(x, plus, centres, scale, bias, y, 1, s);
+    else if (rectify)
+        write_normalised(x, 0, centres, scale, bias, y, 1, s);
+    else
+        write_normalised(x, plus, centres, scale, bias, y, 0, s);
 }
 
 static void sums_one(const float *x, const float *g, float *sums, float *inner, const shape *s) {
     for (int64_t c = 0; c < s->channels; c += BLOCK) {
         double first[BLOCK] = {0}, second[BLOCK] = {0};
-        products(x + c, g + c, s->positions, s->channels, first, second);
+        products(x + c, g + c, 0, s->positions, s->channels, first, second);
         for (int k = 0; k < BLOCK; k++)
             sums[c + k] = (float)first[k], inner[c + k] = (float)second[k];
     }
 }
 
-static void backward_one(const float *x, const float *g, const float *weight, const float *mean,
-                         const float *inverse_std, float *dx, float *dweight, float *dbias, const shape *s) {
+static void backward_one(const float *x, const float *g, const float *y, const float *weight, const float *mean,
+                         const float *inverse_std, float *dx, float *dplus, float *dweight, float *dbias,
+                         const shape *s) {
     float scale[MOST_CHANNELS], slope[MOST_CHANNELS], shift[MOST_CHANNELS], centres[MOST_CHANNELS];
     double sums[MOST_CHANNELS], inner[MOST_CHANNELS];
     memset(sums, 0, s->channels * sizeof(double)), memset(inner, 0, s->channels * sizeof(double));
     const int64_t wide = s->channels / s->groups;
     for (int64_t c = 0; c < s->channels; c += BLOCK)
-        products(x + c, g + c, s->positions, s->channels, sums + c, inner + c);
+        if (y)
+            products(x + c, g + c, y + c, s->positions, s->channels, sums + c, inner + c);
+        else
+            products(x + c, g + c, 0, s->positions, s->channels, sums + c, inner + c);
     for (int64_t group = 0; group < s->groups; group++) {
         const int64_t from = group * wide, to = from + wide;
         const double centre = mean[group], inverse = inverse_std[group], count = (double)(wide * s->positions);
@@ -124,35 +163,38 @@ static void backward_one(const float *x, const float *g, const float *weight, co
             shift[c] = (float)(-total * inverse / count);
         }
     }
-    for (int64_t c = 0; c < s->channels; c += LANES) {
-        const lanes of_g = LOAD(scale + c), of_x = LOAD(slope + c), rest = LOAD(shift + c), centre = LOAD(centres + c);
-        for (int64_t row = 0; row < s->positions; row++) {
-            const int64_t at = row * s->channels + c;
-            STORE(dx + at, LOAD(g + at) * of_g + ((LOAD(x + at) - centre) * of_x + rest));
-        }
-    }
+    if (y && dplus)
+        write_passed_on(x, g, y, centres, scale, slope, shift, dx, dplus, s);
+    else if (y)
+        write_passed_on(x, g, y, centres, scale, slope, shift, dx, 0, s);
+    else
+        write_passed_on(x, g, 0, centres, scale, slope, shift, dx, dplus, s);
 }
 
-void group_norm_forward(const float *x, const float *weight, const float *bias, float *y, float *mean,
-                        float *inverse_std, int64_t examples, int64_t positions, int64_t channels, int64_t groups,
-                        double eps, int threads) {
+/* plus: what is added, or none */
+void group_norm_forward(const float *x, const float *plus, const float *weight, const float *bias, float *y,
+                        float *mean, float *inverse_std, int64_t examples, int64_t positions, int64_t channels,
+                        int64_t groups, double eps, int rectify, int threads) {
     const shape s = {positions, channels, groups, eps};
     const int64_t size = positions * channels;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t n = 0; n < examples; n++)
-        forward_one(x + n * size, weight, bias, y + n * size, mean + n * groups, inverse_std + n * groups, &s);
+        forward_one(x + n * size, plus ? plus + n * size : 0, weight, bias, y + n * size, mean + n * groups,
+                    inverse_std + n * groups, rectify, &s);
 }
 
-/* dweight and dbias come example by example */
-void group_norm_backward(const float *x, const float *g, const float *weight, const float *mean,
-                         const float *inverse_std, float *dx, float *dweight, float *dbias, int64_t examples,
-                         int64_t positions, int64_t channels, int64_t groups, int threads) {
+/* y: the result, where negative ones were made zero, or none; dplus: room for the gradient of what was added, or none;
+   dweight and dbias come example by example */
+void group_norm_backward(const float *x, const float *g, const float *y, const float *weight, const float *mean,
+                         const float *inverse_std, float *dx, float *dplus, float *dweight, float *dbias,
+                         int64_t examples, int64_t positions, int64_t channels, int64_t groups, int threads) {
     const shape s = {positions, channels, groups, 0};
     const int64_t size = positions * channels;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t n = 0; n < examples; n++)
-        backward_one(x + n * size, g + n * size, weight, mean + n * groups, inverse_std + n * groups, dx + n * size,
-                     dweight + n * channels, dbias + n * channels, &s);
+        backward_one(x + n * size, g + n * size, y ? y + n * size : 0, weight, mean + n * groups,
+                     inverse_std + n * groups, dx + n * size, dplus ? dplus + n * size : 0, dweight + n * channels,
+                     dbias + n * channels, &s);
 }
 
 /* sum over positions of g and of g x, example by example */

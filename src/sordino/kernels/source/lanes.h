@@ -13,6 +13,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t masks __attribute__((vector_size(4 * LANES)));
 
 #define LOAD(address) (*(const lanes *)(address))
 #define STORE(address, value) (*(lanes *)(address) = (value))
