@@ -20,6 +20,7 @@ from sordino.gradients import ClippedGradients
 from sordino.kernels import Conv2d, GroupNorm, convolution, fastest, rectified
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.group_norm import channel_sums
+from sordino.kernels.max_pool import RectifiedMaxPool2d
 from sordino.kernels.native import SWITCH, library
 from sordino.models import build
 from sordino.privacy.noise import _gaussian_pairs
@@ -140,6 +141,36 @@ def test_channel_sums() -> None:
     sums, products = channel_sums(inputs, grads)
     assert_close(sums, grads.double().sum((2, 3)))
     assert_close(products, (inputs.double() * grads).sum((2, 3)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(examples=st.integers(1, 3), blocks=st.integers(1, 3), half=st.tuples(st.integers(1, 6), st.integers(1, 6)))
+def test_pooling_and_rectifying_in_one_pass(examples: int, blocks: int, half: tuple[int, int]) -> None:
+    layers = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
+    quick = fastest(nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU(), nn.MaxPool2d(2)))[1:]
+    assert isinstance(quick[1], RectifiedMaxPool2d)
+    inputs = pictures(examples, 8 * blocks, 2 * half[0], 2 * half[1]).mul(4).round().requires_grad_()  # many ties
+    grads = pictures(examples, 8 * blocks, *half, seed=1)
+    truth, output = layers(inputs), quick(inputs)
+    assert torch.equal(output, truth)
+    assert torch.equal(torch.autograd.grad(output, inputs, grads)[0], torch.autograd.grad(truth, inputs, grads)[0])
+
+
+def test_pooling_keeps_poison_and_can_be_differentiated_twice() -> None:
+    quick, layers = RectifiedMaxPool2d(2), nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
+    inputs = pictures(2, 8, 4, 4)
+    inputs[1, 3, 1, 1] = math.nan
+    assert torch.equal(quick(inputs).isnan(), layers(inputs).isnan())
+    inputs = pictures(2, 8, 4, 4).requires_grad_()
+    (once,) = torch.autograd.grad(quick(inputs).pow(3).sum(), inputs, create_graph=True)
+    (truth,) = torch.autograd.grad(layers(inputs).pow(3).sum(), inputs, create_graph=True)
+    assert torch.equal(torch.autograd.grad(once.sum(), inputs)[0], torch.autograd.grad(truth.sum(), inputs)[0])
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 5, 4), (2, 6, 4, 4)])
+def test_pooling_of_other_pictures_is_torchs(shape: tuple[int, ...]) -> None:
+    inputs = pictures(*shape)
+    assert torch.equal(RectifiedMaxPool2d(2)(inputs), relu(nn.MaxPool2d(2)(inputs)))
 
 
 @settings(deadline=None, max_examples=60)

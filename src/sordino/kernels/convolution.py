@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sordino.kernels.native import channels_last, library, readable, threads
+from sordino.kernels.native import addresses, channels_last, library, readable, threads
 
 BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 100_000
 """Beyond these a tile's totals no longer stay in the cache, and torch is as fast."""
@@ -63,9 +63,8 @@ def weight_grads(
     grads = channels_last(grads)
     _, outputs, *sides = grads.shape
     totals = inputs.new_zeros(parts, *kernel, channels, outputs)
-    addresses = (tensor.data_ptr() for tensor in (inputs, grads, totals))
     sizes = (examples, parts, height, width, channels, *sides, outputs, *kernel, stride, padding)
-    if kernels.conv_weight_grad(*addresses, *sizes, threads()):
+    if kernels.conv_weight_grad(*addresses(inputs, grads, totals), *sizes, threads()):
         raise MemoryError("No memory for one padded picture per thread.")
     return totals
 

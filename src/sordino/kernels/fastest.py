@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 from sordino.kernels.convolution import Conv2d
 from sordino.kernels.group_norm import BLOCK, GroupNorm
+from sordino.kernels.max_pool import RectifiedMaxPool2d, is_plain
 from sordino.kernels.native import library
 
 M = TypeVar("M", bound=nn.Module)
@@ -26,4 +28,12 @@ def fastest(net: M) -> M:
         return net  # torch's own group norm is so slow with channels last that convolutions do not make up for it
     for module in modules:
         module.__class__ = FASTER.get(type(module), type(module))
+        if type(module) is nn.Sequential:
+            _rectify_after_pooling(module)
     return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _rectify_after_pooling(layers: nn.Sequential) -> None:
+    for first, second in pairwise(layers):
+        if type(first) is nn.ReLU and type(second) is nn.MaxPool2d and is_plain(second):
+            first.__class__, second.__class__ = nn.Identity, RectifiedMaxPool2d  # type: ignore[assignment]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sordino.kernels.native import library, threads
+from sordino.kernels.native import addresses, library, threads
 
 
 def suits_gaussian(dtype: torch.dtype) -> bool:
@@ -16,5 +16,5 @@ def gaussian_pairs(radius_words: Tensor, angle_words: Tensor, cosines: Tensor, s
     """Fill `cosines`, and `sines` as far as there is room, from as many 64-bit and 32-bit words as `cosines` is long."""
     kernels = library()
     assert kernels is not None
-    addresses = (tensor.data_ptr() for tensor in (radius_words, angle_words, cosines, sines))
-    kernels.gaussian_pairs(*addresses, cosines.numel(), sines.numel(), std, threads())
+    tensors = addresses(radius_words, angle_words, cosines, sines)
+    kernels.gaussian_pairs(*tensors, cosines.numel(), sines.numel(), std, threads())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import group_norm, relu
 
-from sordino.kernels.native import channels_last, library, readable, threads
+from sordino.kernels.native import addresses, channels_last, library, readable, threads
 
 BLOCK, MOST_CHANNELS = 16, 4096
 
@@ -52,7 +52,7 @@ def channel_sums(inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     assert kernels is not None
     grads = channels_last(grads)
     sums, products = inputs.new_empty(2, *inputs.shape[:2])
-    kernels.channel_sums(*_addresses(inputs, grads, sums, products), *_sizes(inputs), threads())
+    kernels.channel_sums(*addresses(inputs, grads, sums, products), *_sizes(inputs), threads())
     return sums, products
 
 
@@ -73,8 +73,8 @@ class _GroupNorm(torch.autograd.Function):
         weight, bias = weight.contiguous(), bias.contiguous()
         output = torch.empty_like(inputs)
         ctx.statistics = mean, inverse_std = inputs.new_empty(2, len(inputs), groups).unbind()
-        addresses = _addresses(inputs, plus, weight, bias, output, mean, inverse_std)
-        kernels.group_norm_forward(*addresses, *_sizes(inputs), groups, eps, rectify, threads())
+        tensors = addresses(inputs, plus, weight, bias, output, mean, inverse_std)
+        kernels.group_norm_forward(*tensors, *_sizes(inputs), groups, eps, rectify, threads())
         ctx.save_for_backward(inputs, weight, bias, plus, output if rectify else None)
         ctx.groups, ctx.eps = groups, eps
         return output
@@ -95,16 +95,12 @@ class _GroupNorm(torch.autograd.Function):
         grad, (mean, inverse_std) = channels_last(grads[0]), ctx.statistics
         of_inputs, of_plus = torch.empty_like(inputs), None if plus is None else torch.empty_like(inputs)
         by_example = inputs.new_empty(2, *inputs.shape[:2])
-        addresses = _addresses(
+        tensors = addresses(
             inputs, grad, output, weight, mean, inverse_std, of_inputs, of_plus, by_example[0], by_example[1]
         )
-        kernels.group_norm_backward(*addresses, *_sizes(inputs), ctx.groups, threads())
+        kernels.group_norm_backward(*tensors, *_sizes(inputs), ctx.groups, threads())
         of_weight, of_bias = by_example.sum(1).unbind() if any(ctx.needs_input_grad[1:3]) else (None, None)
         return of_inputs, of_weight, of_bias, of_plus, None, None, None
-
-
-def _addresses(*tensors: Tensor | None) -> list[int | None]:
-    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 def _sizes(inputs: Tensor) -> tuple[int, int, int]:

@@ -18,6 +18,8 @@ _SIGNATURES = {
     "group_norm_forward": [*[_ADDRESS] * 7, *[_COUNT] * 4, _REAL, _FLAG, _THREADS],
     "group_norm_backward": [*[_ADDRESS] * 10, *[_COUNT] * 4, _THREADS],
     "channel_sums": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
+    "max_pool_forward": [*[_ADDRESS] * 2, *[_COUNT] * 3, _THREADS],
+    "max_pool_backward": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
     "gaussian_pairs": [*[_ADDRESS] * 4, *[_COUNT] * 2, _REAL, _THREADS],
     "conv_weight_grad": [*[_ADDRESS] * 3, *[_COUNT] * 12, _THREADS],
 }
@@ -39,6 +41,11 @@ def library() -> ctypes.CDLL | None:
         function = getattr(loaded, name)
         function.argtypes = arguments
     return loaded
+
+
+def addresses(*tensors: Tensor | None) -> list[int | None]:
+    """Where the tensors' values begin; the caller must keep the tensors until the kernel is done."""
+    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 def threads() -> int:

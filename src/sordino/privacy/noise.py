@@ -126,6 +126,7 @@ class SecureNoise(_CipherNoise):
 
     def __init__(self) -> None:
         self._reserve = torch.empty(0)
+        self._left = 0
         self._one_at_a_time = Lock()
 
     def gaussian(
@@ -135,10 +136,11 @@ class SecureNoise(_CipherNoise):
         if dtype != torch.float32 or size > _RESERVE // 2:
             return super().gaussian(size, std=std, stream=stream, device=device, dtype=dtype)
         with self._one_at_a_time:
-            if self._reserve.numel() < size:
-                self._reserve = super().gaussian(_RESERVE, std=1.0, stream=stream)
-            unit, self._reserve = self._reserve[:size], self._reserve[size:]
-        return (unit * std).to(device)
+            if self._left < size:
+                self._reserve, self._left = super().gaussian(_RESERVE, std=1.0, stream=stream), _RESERVE
+            self._left -= size
+            unit = self._reserve.narrow(0, self._left, size)
+        return torch.mul(unit, std).to(device)
 
     def _key(self, purpose: str, stream: int) -> bytes:
         return os.urandom(_KEY_BYTES)
