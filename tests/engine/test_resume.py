@@ -10,6 +10,7 @@ import pytest
 
 import sordino
 from sordino.core import SordinoError
+from sordino.engine import record
 from sordino.engine.record import RunRecord
 from sordino.engine.simulate import Moment, simulate
 from sordino.experiment import experiment
@@ -155,3 +156,14 @@ def test_a_full_disk_keeps_the_last_completed_round(tiny, tmp_path, monkeypatch)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (
         tmp_path / "other" / "model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("then", "remedy"), [("torch alone", "SORDINO_KERNELS=off"), ("compiled kernels", "C compiler")]
+)
+def test_a_run_does_not_change_its_kernels(tiny, tmp_path, monkeypatch, then, remedy):
+    monkeypatch.setattr(record, "library", lambda: None if then == "torch alone" else object())
+    _stop_after(tiny, tmp_path, 2)
+    monkeypatch.setattr(record, "library", lambda: object() if then == "torch alone" else None)
+    with pytest.raises(SordinoError, match=f"begun with {then}, .* {remedy}"):
+        sordino.run(tiny(), out=tmp_path / "run", resume=True)

@@ -21,7 +21,7 @@ from sordino.kernels import Conv2d, GroupNorm, convolution, fastest, rectified
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.group_norm import channel_sums
 from sordino.kernels.max_pool import RectifiedMaxPool2d
-from sordino.kernels.native import SWITCH, library
+from sordino.kernels.native import NUMBERS_PER_THREAD, SWITCH, library
 from sordino.models import build
 from sordino.privacy.noise import _gaussian_pairs
 
@@ -221,7 +221,8 @@ def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> Non
 
 def test_the_number_of_threads_changes_no_bit() -> None:
     net = fastest(build("resnet20", shape=(3, 32, 32), classes=10))
-    inputs, grads, before = pictures(9, 32, 16, 16), pictures(9, 32, 16, 16, seed=1), torch.get_num_threads()
+    inputs, grads, before = pictures(18, 32, 16, 16), pictures(18, 32, 16, 16, seed=1), torch.get_num_threads()
+    assert inputs.numel() >= 3 * NUMBERS_PER_THREAD
     results = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)

@@ -19,8 +19,10 @@ from sordino import __version__
 from sordino.core import SordinoError
 from sordino.experiment import Experiment
 from sordino.files import disk_errors, to_json, write_whole
+from sordino.kernels.native import SWITCH, library
 from sordino.methods.method import State
 
+KERNELS, TORCH_ALONE = "compiled kernels", "torch alone"
 SCHEMA = 1
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
 
@@ -86,6 +88,7 @@ class RunRecord:
             raise SordinoError(
                 f"{self.folder} holds an unfinished run of this experiment; add --resume to continue it, or choose another --out folder."
             )
+        _demand_same_kernels(self.folder, found["versions"].get("kernels", TORCH_ALONE))
         facts: dict[str, Any] = found["facts"]
         return facts
 
@@ -178,7 +181,21 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     packages = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"sordino": __version__, "python": platform.python_version(), **packages}
+    return {"sordino": __version__, "python": platform.python_version(), **packages, "kernels": _kernels()}
+
+
+def _kernels() -> str:
+    return KERNELS if library() is not None else TORCH_ALONE
+
+
+def _demand_same_kernels(folder: Path, then: str) -> None:
+    """Kernels round differently from torch, and a run resumes to the same bits or not at all."""
+    if then == _kernels():
+        return
+    remedy = f"set {SWITCH}=off" if then == TORCH_ALONE else "install sordino where a C compiler is"
+    raise SordinoError(
+        f"The run in {folder} was begun with {then}, but here it would go on with {_kernels()} and end in other bits; {remedy}."
+    )
 
 
 def _digest(state: State) -> str:

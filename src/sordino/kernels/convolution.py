@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sordino.kernels.native import addresses, channels_last, library, readable, threads
+from sordino.kernels.native import addresses, channels_last, library, reachable, readable, threads
 
 BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 100_000
 """Beyond these a tile's totals no longer stay in the cache, and torch is as fast."""
@@ -20,9 +20,9 @@ class Conv2d(nn.Conv2d):
     """torch's Conv2d, with our kernel for the gradient of the weight where it suits."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.weight.requires_grad and torch.is_grad_enabled() and _is_plain(self) and readable(self.weight):
+        if self.weight.requires_grad and torch.is_grad_enabled() and _is_plain(self):
             inputs = channels_last(inputs)
-            if readable(inputs):
+            if readable(inputs) and reachable(self.weight):
                 stride, padding = self.stride[0], int(self.padding[0])
                 output: Tensor = _Convolution.apply(inputs, self.weight, self.bias, stride, padding)  # type: ignore[no-untyped-call]
                 return output
@@ -64,7 +64,7 @@ def weight_grads(
     _, outputs, *sides = grads.shape
     totals = inputs.new_zeros(parts, *kernel, channels, outputs)
     sizes = (examples, parts, height, width, channels, *sides, outputs, *kernel, stride, padding)
-    if kernels.conv_weight_grad(*addresses(inputs, grads, totals), *sizes, threads()):
+    if kernels.conv_weight_grad(*addresses(inputs, grads, totals), *sizes, threads(inputs.numel())):
         raise MemoryError("No memory for one padded picture per thread.")
     return totals
 

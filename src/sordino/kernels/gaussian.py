@@ -17,4 +17,4 @@ def gaussian_pairs(radius_words: Tensor, angle_words: Tensor, cosines: Tensor, s
     kernels = library()
     assert kernels is not None
     tensors = addresses(radius_words, angle_words, cosines, sines)
-    kernels.gaussian_pairs(*tensors, cosines.numel(), sines.numel(), std, threads())
+    kernels.gaussian_pairs(*tensors, cosines.numel(), sines.numel(), std, threads(cosines.numel()))

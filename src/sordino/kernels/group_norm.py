@@ -52,7 +52,7 @@ def channel_sums(inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
     assert kernels is not None
     grads = channels_last(grads)
     sums, products = inputs.new_empty(2, *inputs.shape[:2])
-    kernels.channel_sums(*addresses(inputs, grads, sums, products), *_sizes(inputs), threads())
+    kernels.channel_sums(*addresses(inputs, grads, sums, products), *_sizes(inputs), threads(inputs.numel()))
     return sums, products
 
 
@@ -74,7 +74,7 @@ class _GroupNorm(torch.autograd.Function):
         output = torch.empty_like(inputs)
         ctx.statistics = mean, inverse_std = inputs.new_empty(2, len(inputs), groups).unbind()
         tensors = addresses(inputs, plus, weight, bias, output, mean, inverse_std)
-        kernels.group_norm_forward(*tensors, *_sizes(inputs), groups, eps, rectify, threads())
+        kernels.group_norm_forward(*tensors, *_sizes(inputs), groups, eps, rectify, threads(inputs.numel()))
         ctx.save_for_backward(inputs, weight, bias, plus, output if rectify else None)
         ctx.groups, ctx.eps = groups, eps
         return output
@@ -98,7 +98,7 @@ class _GroupNorm(torch.autograd.Function):
         tensors = addresses(
             inputs, grad, output, weight, mean, inverse_std, of_inputs, of_plus, by_example[0], by_example[1]
         )
-        kernels.group_norm_backward(*tensors, *_sizes(inputs), ctx.groups, threads())
+        kernels.group_norm_backward(*tensors, *_sizes(inputs), ctx.groups, threads(inputs.numel()))
         of_weight, of_bias = by_example.sum(1).unbind() if any(ctx.needs_input_grad[1:3]) else (None, None)
         return of_inputs, of_weight, of_bias, of_plus, None, None, None
 

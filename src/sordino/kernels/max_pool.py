@@ -36,7 +36,9 @@ class _RectifiedMaxPool(torch.autograd.Function):
         assert kernels is not None
         examples, channels, height, width = inputs.shape
         output = inputs.new_empty(examples, height // 2, width // 2, channels).permute(0, 3, 1, 2)
-        kernels.max_pool_forward(*addresses(inputs, output), examples * height, width, channels, threads())
+        kernels.max_pool_forward(
+            *addresses(inputs, output), examples * height, width, channels, threads(inputs.numel())
+        )
         ctx.save_for_backward(inputs, output)
         return output
 
@@ -52,5 +54,5 @@ class _RectifiedMaxPool(torch.autograd.Function):
         examples, channels, height, width = inputs.shape
         passed_on = torch.empty_like(inputs)
         tensors = addresses(inputs, output, channels_last(grads[0]), passed_on)
-        kernels.max_pool_backward(*tensors, examples * height, width, channels, threads())
+        kernels.max_pool_backward(*tensors, examples * height, width, channels, threads(inputs.numel()))
         return passed_on

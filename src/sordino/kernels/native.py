@@ -13,6 +13,8 @@ from torch import Tensor
 SWITCH = "SORDINO_KERNELS"
 """Set to `off`, this environment variable makes everything use torch alone."""
 
+NUMBERS_PER_THREAD = 32_768
+
 _ADDRESS, _COUNT, _REAL, _FLAG, _THREADS = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int, ctypes.c_int
 _SIGNATURES = {
     "group_norm_forward": [*[_ADDRESS] * 7, *[_COUNT] * 4, _REAL, _FLAG, _THREADS],
@@ -48,21 +50,25 @@ def addresses(*tensors: Tensor | None) -> list[int | None]:
     return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
-def threads() -> int:
-    return torch.get_num_threads()
+def threads(numbers: int) -> int:
+    """As many threads as torch would use for so many numbers: waking one up must be worth it."""
+    return max(1, min(torch.get_num_threads(), numbers // NUMBERS_PER_THREAD))
 
 
-def readable(tensor: Tensor) -> bool:
-    """Whether kernels can read this tensor: a batch of channels-last pictures in single precision, in this memory."""
+def reachable(tensor: Tensor) -> bool:
+    """Whether this tensor is what kernels know: single precision, in this memory, and not a stand-in for others."""
     return (
         library() is not None
-        and tensor.dim() == 4
         and tensor.dtype == torch.float32
         and tensor.device.type == "cpu"
-        and tensor.is_contiguous(memory_format=torch.channels_last)
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         and not torch.compiler.is_compiling()
     )
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether kernels can read this tensor as a batch of channels-last pictures."""
+    return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and reachable(tensor)
 
 
 def channels_last(tensor: Tensor) -> Tensor:
