@@ -20,6 +20,7 @@ from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
 from sordino.kernels import fastest
 from sordino.kernels.native import SWITCH, library
+from sordino.privacy.noise import SecureNoise
 
 Step = Callable[[], object]
 OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
@@ -141,12 +142,12 @@ def _apply(parameters: list[nn.Parameter], flat: Tensor, batch: int) -> None:
 def _ours(model: nn.Module, inputs: Tensor, targets: Tensor, *, noise: bool) -> Step:
     engine = ClippedGradients(fastest(model))
     parameters = list(model.parameters())
-    buffer = torch.empty(engine.size)
+    source = SecureNoise()
 
     def step() -> None:
         total = engine.sum(inputs, targets, clip_norm=CLIP_NORM).total
         if noise:
-            total.add_(buffer.normal_(), alpha=NOISE_MULTIPLIER * CLIP_NORM)
+            total.add_(source.gaussian(engine.size, std=NOISE_MULTIPLIER * CLIP_NORM, stream=0))
         _apply(parameters, total, len(inputs))
 
     return step

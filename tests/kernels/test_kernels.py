@@ -45,7 +45,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the kernels that ran."""
     kernels, calls = library(), []
     assert kernels is not None
-    for name in ("group_norm_forward", "group_norm_backward", "conv_weight_grad"):
+    for name in ("group_norm_forward", "group_norm_backward", "conv_weight_rows", "conv_weight_sum"):
         function = getattr(kernels, name)
 
         def counted(*arguments: object, name: str = name, function: object = function) -> object:
@@ -197,7 +197,8 @@ def test_weight_gradients_example_by_example(
     layer = nn.Conv2d(channels, 16 * blocks, kernel, stride, padding).double()
     inputs = pictures(examples, channels, height, width)
     grads = pictures(*layer(inputs.double()).shape, seed=1)
-    rows = convolution.weight_grads(inputs, grads, kernel, stride, padding, parts=examples)
+    geometry = convolution.geometry_of(layer)
+    rows = convolution.weight_rows(inputs, grads, geometry)
     truth = torch.stack(
         [
             torch.autograd.grad(layer(inputs[n : n + 1].double()), layer.weight, grads[n : n + 1].double())[0]
@@ -205,6 +206,7 @@ def test_weight_gradients_example_by_example(
         ]
     )
     assert_close(torch.stack([convolution.arrange(row) for row in rows]), truth)
+    assert_close(convolution.weight_sum(inputs, grads, geometry), truth.sum(0))
 
 
 def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> None:
@@ -214,7 +216,7 @@ def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> Non
     truth = copy.deepcopy(layer).double()
     found = torch.autograd.grad(layer(inputs).square().sum(), list(layer.parameters()))
     expected = torch.autograd.grad(truth(inputs.double()).square().sum(), list(truth.parameters()))
-    assert kernel_calls == ["conv_weight_grad"] * 2
+    assert kernel_calls == ["conv_weight_sum"] * 2
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
 
@@ -227,7 +229,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         try:
-            sums = convolution.weight_grads(inputs, grads, (3, 3), 1, 1, parts=4)
+            sums = convolution.weight_sum(inputs, grads, convolution.Geometry(kernel=(3, 3), stride=1, padding=1))
             norm = next(
                 module for module in net.modules() if isinstance(module, GroupNorm) and module.num_channels == 32
             )
@@ -244,7 +246,7 @@ def test_a_fast_network_has_the_same_parameters_and_clipped_gradients(kernel_cal
     inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
     truth = ClippedGradients(copy.deepcopy(net).double()).sum(inputs.double(), labels, clip_norm=0.5)
     found = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
-    assert {"group_norm_forward", "group_norm_backward", "conv_weight_grad"} == set(kernel_calls)
+    assert {"group_norm_forward", "group_norm_backward", "conv_weight_rows"} == set(kernel_calls)
     assert (found.total - truth.total).norm() <= 1e-2 * truth.total.norm()  # rounding may flip a unit at its kink
     plain = torch.autograd.grad(cross_entropy(quick(inputs), labels), list(quick.parameters()))
     exact = torch.autograd.grad(cross_entropy(net(inputs), labels), list(net.parameters()))

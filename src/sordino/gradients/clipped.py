@@ -96,12 +96,12 @@ class ClippedGradients:
         """The clipped sum at the module's current parameters."""
         clips = self._clip_norms(clip_norm)
         total = self._first.new_zeros(self.size)
-        norms, nonfinite = [total.new_zeros(len(self._groups), 0)], 0
+        norms, nonfinite = [], 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels)
             norms.append(torch.stack(self._norms(bookings, len(chunk), total)))
             nonfinite += self._accumulate(bookings, norms[-1], clips, total)
-        joined = torch.cat(norms, dim=1)
+        joined = norms[0] if len(norms) == 1 else torch.cat([*norms, total.new_zeros(len(self._groups), 0)], dim=1)
         return ClippedSum(total=total, norms=joined.t() if self._grouped else joined[0], nonfinite=nonfinite)
 
     def per_example(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -196,6 +196,9 @@ class ClippedGradients:
         if inputs.dim() == 4 and inputs.dtype != torch.float64:  # torch's channels-last group norm is less precise
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         size = self._microbatch_size(inputs, targets)
+        if size >= len(inputs):
+            yield inputs, targets
+            return
         yield from zip(torch.split(inputs, size), torch.split(targets, size), strict=True)
 
     def _microbatch_size(self, inputs: Tensor, targets: Tensor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,9 +13,6 @@ from sordino.kernels.native import addresses, channels_last, library, reachable,
 BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 100_000
 """Beyond these a tile's totals no longer stay in the cache, and torch is as fast."""
 
-PARTS = 4
-"""Runs of examples that are summed by themselves, whatever the number of threads, so that it does not change a bit."""
-
 
 class Conv2d(nn.Conv2d):
     """torch's Conv2d, with our kernel for the gradient of the weight where it suits."""
@@ -23,8 +21,7 @@ class Conv2d(nn.Conv2d):
         if self.weight.requires_grad and torch.is_grad_enabled() and _is_plain(self):
             inputs = channels_last(inputs)
             if readable(inputs) and reachable(self.weight):
-                stride, padding = self.stride[0], int(self.padding[0])
-                output: Tensor = _Convolution.apply(inputs, self.weight, self.bias, stride, padding)  # type: ignore[no-untyped-call]
+                output: Tensor = _Convolution.apply(inputs, self.weight, self.bias, geometry_of(self))  # type: ignore[no-untyped-call]
                 return output
         return super().forward(inputs)
 
@@ -53,20 +50,40 @@ def _is_plain(layer: nn.Conv2d) -> bool:
     )
 
 
-def weight_grads(
-    inputs: Tensor, grads: Tensor, kernel: tuple[int, int], stride: int, padding: int, parts: int
-) -> Tensor:
-    """The gradient of the weight for each of `parts` runs of examples: parts x rows x columns x channels x outputs."""
-    kernels = library()
-    assert kernels is not None
-    examples, channels, height, width = inputs.shape
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """The part of a convolution that its tensors do not tell."""
+
+    kernel: tuple[int, int]
+    stride: int
+    padding: int
+
+
+def geometry_of(layer: nn.Conv2d) -> Geometry:
+    rows, columns = layer.kernel_size
+    return Geometry(kernel=(rows, columns), stride=layer.stride[0], padding=int(layer.padding[0]))
+
+
+def weight_rows(inputs: Tensor, grads: Tensor, geometry: Geometry) -> Tensor:
+    """The gradient of the weight for each example: examples x rows x columns x channels x outputs."""
+    found = inputs.new_zeros(len(inputs), *geometry.kernel, inputs.shape[1], grads.shape[1])
+    _fill("conv_weight_rows", found, inputs, grads, geometry)
+    return found
+
+
+def weight_sum(inputs: Tensor, grads: Tensor, geometry: Geometry) -> Tensor:
+    """The gradient of the weight, in the weight's shape, with channels last."""
+    found = inputs.new_empty(grads.shape[1], *geometry.kernel, inputs.shape[1])
+    _fill("conv_weight_sum", found, inputs, grads, geometry)
+    return found.permute(0, 3, 1, 2)
+
+
+def _fill(kernel: str, found: Tensor, inputs: Tensor, grads: Tensor, geometry: Geometry) -> None:
     grads = channels_last(grads)
-    _, outputs, *sides = grads.shape
-    totals = inputs.new_zeros(parts, *kernel, channels, outputs)
-    sizes = (examples, parts, height, width, channels, *sides, outputs, *kernel, stride, padding)
-    if kernels.conv_weight_grad(*addresses(inputs, grads, totals), *sizes, threads(inputs.numel())):
+    (examples, channels, *sides), (_, outputs, *out_sides) = inputs.shape, grads.shape
+    sizes = (examples, *sides, channels, *out_sides, outputs, *geometry.kernel, geometry.stride, geometry.padding)
+    if getattr(library(), kernel)(*addresses(inputs, grads, found), *sizes, threads(inputs.numel())):
         raise MemoryError("No memory for one padded picture per thread.")
-    return totals
 
 
 def arrange(totals: Tensor) -> Tensor:
@@ -76,16 +93,16 @@ def arrange(totals: Tensor) -> Tensor:
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
-        output = torch.conv2d(inputs, weight, bias, stride, padding)
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+        output = torch.conv2d(inputs, weight, bias, geometry.stride, geometry.padding)
         ctx.save_for_backward(inputs, weight)
-        ctx.stride, ctx.padding = stride, padding
+        ctx.geometry = geometry
         return output
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
-        grad = grads[0]
+        grad, geometry = grads[0], ctx.geometry
         by_kernel = not torch.is_grad_enabled() and grad.shape[2] * grad.shape[3] >= FEWEST_POSITIONS
         wanted_of_inputs, wanted_of_weight, wanted_of_bias = ctx.needs_input_grad[:3]
         of_inputs, of_weight, of_bias = torch.ops.aten.convolution_backward(
@@ -93,8 +110,8 @@ class _Convolution(torch.autograd.Function):
             inputs,
             weight,
             [weight.shape[0]],
-            [ctx.stride] * 2,
-            [ctx.padding] * 2,
+            [geometry.stride] * 2,
+            [geometry.padding] * 2,
             [1, 1],
             False,
             [0, 0],
@@ -104,7 +121,5 @@ class _Convolution(torch.autograd.Function):
         if wanted_of_bias and by_kernel:
             of_bias = grad.sum((0, 2, 3))
         if wanted_of_weight and by_kernel:
-            kernel = (weight.shape[2], weight.shape[3])
-            totals = weight_grads(inputs, grad, kernel, ctx.stride, ctx.padding, min(PARTS, len(inputs)))
-            of_weight = channels_last(arrange(totals.sum(0)))
-        return of_inputs, of_weight, of_bias, None, None
+            of_weight = weight_sum(inputs, grad, geometry)
+        return of_inputs, of_weight, of_bias, None

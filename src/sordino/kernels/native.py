@@ -23,7 +23,8 @@ _SIGNATURES = {
     "max_pool_forward": [*[_ADDRESS] * 2, *[_COUNT] * 3, _THREADS],
     "max_pool_backward": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
     "gaussian_pairs": [*[_ADDRESS] * 4, *[_COUNT] * 2, _REAL, _THREADS],
-    "conv_weight_grad": [*[_ADDRESS] * 3, *[_COUNT] * 12, _THREADS],
+    "conv_weight_rows": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
+    "conv_weight_sum": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
 }
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sordino.gradients.layers.booking import Booking, Capture, Request, materialise
 from sordino.gradients.layers.contraction import BOX_COST, Contraction, book_weight
-from sordino.kernels.convolution import arrange, suits, weight_grads
+from sordino.kernels.convolution import arrange, geometry_of, suits, weight_rows
 
 Pair = tuple[int, int]
 
@@ -120,12 +120,8 @@ def book_conv(capture: Capture, grads: Tensor, request: Request) -> dict[str, Bo
 
 def _rows_by_kernel(capture: Capture, grads: Tensor, request: Request) -> Booking:
     """Every example's gradient, summed over positions in registers: as dear as the plain gradient."""
-    layer = capture.layer
-    assert isinstance(layer, nn.Conv2d)
-    kernel = (layer.kernel_size[0], layer.kernel_size[1])
-    stride, padding = layer.stride[0], int(layer.padding[0])
-    rows = weight_grads(capture.inputs, grads, kernel, stride, padding, parts=len(grads))
-    return materialise(rows, request, arrange)
+    assert isinstance(capture.layer, nn.Conv2d)
+    return materialise(weight_rows(capture.inputs, grads, geometry_of(capture.layer)), request, arrange)
 
 
 def _by_contraction(capture: Capture, grads: Tensor, request: Request) -> Booking:

@@ -2,14 +2,15 @@
 
    For each row `ky` of the kernel, the fan_in = kernel width x channels values under it lie side by side in memory. A
    tile of up to six of them against BLOCK output channels stays in registers while the positions of a band of rows go
-   by; bands are chosen so that what a tile reads stays in the first-level cache. */
+   by; bands are chosen so that what a tile reads comes from the nearest caches. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lanes.h"
 
 #define TILE 6
-#define CACHE_BYTES 28672
+#define CACHE_BYTES 45056
+#define PARTS 4 /* runs of examples summed by themselves, whatever the number of threads, so that it changes no bit */
 
 typedef struct {
     int64_t height, width, channels;             /* of the input, without padding */
@@ -83,17 +84,17 @@ static void add_one(const float *x, const float *g, float *total, const geometry
     }
 }
 
-/* totals: one for each of `parts` runs of examples that follow each other; set to zero before. Returns 0 if done. */
-int conv_weight_grad(const float *x, const float *g, float *totals, int64_t examples, int64_t parts, int64_t height,
-                     int64_t width, int64_t channels, int64_t out_height, int64_t out_width, int64_t out_channels,
-                     int64_t kernel_height, int64_t kernel_width, int64_t stride, int64_t padding, int threads) {
-    const geometry s = {height,       width,         channels,     out_height, out_width,
-                        out_channels, kernel_height, kernel_width, stride,     padding};
-    const int64_t size = kernel_height * kernel_width * channels * out_channels;
+/* totals: one for each of `parts` runs of examples that follow each other; returns 0 if done */
+static int add_parts(const float *x, const float *g, float *totals, int64_t examples, int64_t parts, const geometry *s,
+                     int threads) {
+    const int64_t size = s->kernel_height * s->kernel_width * s->channels * s->out_channels;
+    const int64_t x_size = s->height * s->width * s->channels;
+    const int64_t g_size = s->out_height * s->out_width * s->out_channels;
     int lacking_memory = 0;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        float *scratch = calloc((height + 2 * padding) * (width + 2 * padding) * channels, sizeof(float));
+        float *scratch =
+            calloc((s->height + 2 * s->padding) * (s->width + 2 * s->padding) * s->channels, sizeof(float));
         if (!scratch) {
 #pragma omp atomic write
             lacking_memory = 1;
@@ -101,9 +102,40 @@ int conv_weight_grad(const float *x, const float *g, float *totals, int64_t exam
 #pragma omp for
         for (int64_t part = 0; part < parts; part++)
             for (int64_t n = part * examples / parts; scratch && n < (part + 1) * examples / parts; n++)
-                add_one(padded(x + n * height * width * channels, scratch, &s),
-                        g + n * out_height * out_width * out_channels, totals + part * size, &s);
+                add_one(padded(x + n * x_size, scratch, s), g + n * g_size, totals + part * size, s);
         free(scratch);
     }
+    return lacking_memory;
+}
+
+/* rows: examples x (kernel rows x fan_in) x output channels, zero before; returns 0 if done */
+int conv_weight_rows(const float *x, const float *g, float *rows, int64_t examples, int64_t height, int64_t width,
+                     int64_t channels, int64_t out_height, int64_t out_width, int64_t out_channels,
+                     int64_t kernel_height, int64_t kernel_width, int64_t stride, int64_t padding, int threads) {
+    const geometry s = {height,       width,         channels,     out_height, out_width,
+                        out_channels, kernel_height, kernel_width, stride,     padding};
+    return add_parts(x, g, rows, examples, examples, &s, threads);
+}
+
+/* weight: output channels x (kernel rows x fan_in), the sum over all examples; returns 0 if done */
+int conv_weight_sum(const float *x, const float *g, float *weight, int64_t examples, int64_t height, int64_t width,
+                    int64_t channels, int64_t out_height, int64_t out_width, int64_t out_channels,
+                    int64_t kernel_height, int64_t kernel_width, int64_t stride, int64_t padding, int threads) {
+    const geometry s = {height,       width,         channels,     out_height, out_width,
+                        out_channels, kernel_height, kernel_width, stride,     padding};
+    const int64_t inner = kernel_height * kernel_width * channels, size = inner * out_channels;
+    float *totals = calloc(PARTS * size, sizeof(float));
+    if (!totals)
+        return 1;
+    const int lacking_memory = add_parts(x, g, totals, examples, PARTS, &s, threads);
+    for (int64_t at = 0; at < inner; at++)
+        for (int64_t out = 0; out < out_channels; out += LANES) {
+            lanes sum = LOAD(totals + at * out_channels + out);
+            for (int part = 1; part < PARTS; part++)
+                sum += LOAD(totals + part * size + at * out_channels + out);
+            for (int k = 0; k < LANES; k++)
+                weight[(out + k) * inner + at] = sum[k];
+        }
+    free(totals);
     return lacking_memory;
 }

@@ -17,6 +17,13 @@ typedef struct {
     double eps;
 } shape;
 
+/* how many positions from value `start` on are handled together: few enough for the nearest cache, so that memory is
+   read in order */
+INLINE int64_t rows_from(int64_t start, const shape *s) {
+    const int64_t left = s->positions - start / s->channels;
+    return left < ROWS ? left : ROWS;
+}
+
 INLINE void flush(const lanes *low, const lanes *high, double *total) {
     for (int k = 0; k < LANES; k++) {
         total[k] += (*low)[k];
@@ -24,21 +31,17 @@ INLINE void flush(const lanes *low, const lanes *high, double *total) {
     }
 }
 
-/* sum over positions of (x - x0) and of its square, for BLOCK channels */
-INLINE void moments(const float *x, int64_t positions, int64_t channels,
-                                                          double *first, double *second) {
-    const lanes low0 = LOAD(x), high0 = LOAD(x + LANES);
-    for (int64_t start = 0; start < positions; start += ROWS) {
-        const int64_t stop = start + ROWS < positions ? start + ROWS : positions;
-        lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
-        for (int64_t row = start; row < stop; row++) {
-            const lanes low = LOAD(x + row * channels) - low0, high = LOAD(x + row * channels + LANES) - high0;
-            low1 += low, high1 += high;
-            low2 += low * low, high2 += high * high;
-        }
-        flush(&low1, &high1, first);
-        flush(&low2, &high2, second);
+/* adds up (x - x0) and its square over a few rows, for BLOCK channels */
+INLINE void moments(const float *x, const float *x0, int64_t rows, int64_t channels, double *first, double *second) {
+    const lanes low0 = LOAD(x0), high0 = LOAD(x0 + LANES);
+    lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
+    for (int64_t at = 0; at < rows * channels; at += channels) {
+        const lanes low = LOAD(x + at) - low0, high = LOAD(x + at + LANES) - high0;
+        low1 += low, high1 += high;
+        low2 += low * low, high2 += high * high;
     }
+    flush(&low1, &high1, first);
+    flush(&low2, &high2, second);
 }
 
 /* g where y is above zero; g itself where there is no y */
@@ -48,51 +51,56 @@ INLINE lanes passed(const float *g, const float *y) {
     return (lanes)((masks)LOAD(g) & (masks)(LOAD(y) > 0));
 }
 
-/* sum over positions of what passes of g, and of that times x, for BLOCK channels */
-INLINE void products(const float *x, const float *g, const float *y, int64_t positions, int64_t channels, double *sums,
+/* adds up what passes of g, and that times x, over a few rows, for BLOCK channels */
+INLINE void products(const float *x, const float *g, const float *y, int64_t rows, int64_t channels, double *sums,
                      double *inner) {
-    for (int64_t start = 0; start < positions; start += ROWS) {
-        const int64_t stop = start + ROWS < positions ? start + ROWS : positions;
-        lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
-        for (int64_t row = start; row < stop; row++) {
-            const int64_t at = row * channels;
-            const lanes low = passed(g + at, y ? y + at : y);
-            const lanes high = passed(g + at + LANES, y ? y + at + LANES : y);
-            low1 += low, high1 += high;
-            low2 += low * LOAD(x + at), high2 += high * LOAD(x + at + LANES);
-        }
-        flush(&low1, &high1, sums);
-        flush(&low2, &high2, inner);
+    lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
+    for (int64_t at = 0; at < rows * channels; at += channels) {
+        const lanes low = passed(g + at, y ? y + at : y), high = passed(g + at + LANES, y ? y + at + LANES : y);
+        low1 += low, high1 += high;
+        low2 += low * LOAD(x + at), high2 += high * LOAD(x + at + LANES);
     }
+    flush(&low1, &high1, sums);
+    flush(&low2, &high2, inner);
+}
+
+INLINE void all_products(const float *x, const float *g, const float *y, double *sums, double *inner, const shape *s) {
+    memset(sums, 0, s->channels * sizeof(double)), memset(inner, 0, s->channels * sizeof(double));
+    for (int64_t start = 0; start < s->positions * s->channels; start += ROWS * s->channels)
+        for (int64_t c = 0, rows = rows_from(start, s); c < s->channels; c += BLOCK)
+            products(x + start + c, g + start + c, y ? y + start + c : y, rows, s->channels, sums + c, inner + c);
 }
 
 INLINE void write_normalised(const float *x, const float *plus, const float *centres, const float *scale,
                              const float *bias, float *y, int rectify, const shape *s) {
     const lanes zero = {0};
-    for (int64_t c = 0; c < s->channels; c += LANES) {
-        const lanes centre = LOAD(centres + c), slope = LOAD(scale + c), shift = LOAD(bias + c);
-        for (int64_t at = c; at < s->positions * s->channels; at += s->channels) {
-            lanes value = (LOAD(x + at) - centre) * slope + shift;
-            if (plus)
-                value += LOAD(plus + at);
-            if (rectify)
-                value = (lanes)((masks)value & ~(masks)(value < zero)); /* NaN stays NaN */
-            STORE(y + at, value);
+    for (int64_t start = 0; start < s->positions * s->channels; start += ROWS * s->channels)
+        for (int64_t c = 0, rows = rows_from(start, s); c < s->channels; c += LANES) {
+            const lanes centre = LOAD(centres + c), slope = LOAD(scale + c), shift = LOAD(bias + c);
+            for (int64_t at = start + c; at < start + rows * s->channels; at += s->channels) {
+                lanes value = (LOAD(x + at) - centre) * slope + shift;
+                if (plus)
+                    value += LOAD(plus + at);
+                if (rectify)
+                    value = (lanes)((masks)value & ~(masks)(value < zero)); /* NaN stays NaN */
+                STORE(y + at, value);
+            }
         }
-    }
 }
 
 INLINE void write_passed_on(const float *x, const float *g, const float *y, const float *centres, const float *scale,
                             const float *slope, const float *shift, float *dx, float *dplus, const shape *s) {
-    for (int64_t c = 0; c < s->channels; c += LANES) {
-        const lanes of_g = LOAD(scale + c), of_x = LOAD(slope + c), rest = LOAD(shift + c), centre = LOAD(centres + c);
-        for (int64_t at = c; at < s->positions * s->channels; at += s->channels) {
-            const lanes grad = passed(g + at, y ? y + at : y);
-            if (dplus)
-                STORE(dplus + at, grad);
-            STORE(dx + at, grad * of_g + ((LOAD(x + at) - centre) * of_x + rest));
+    for (int64_t start = 0; start < s->positions * s->channels; start += ROWS * s->channels)
+        for (int64_t c = 0, rows = rows_from(start, s); c < s->channels; c += LANES) {
+            const lanes of_g = LOAD(scale + c), of_x = LOAD(slope + c);
+            const lanes rest = LOAD(shift + c), centre = LOAD(centres + c);
+            for (int64_t at = start + c; at < start + rows * s->channels; at += s->channels) {
+                const lanes grad = passed(g + at, y ? y + at : y);
+                if (dplus)
+                    STORE(dplus + at, grad);
+                STORE(dx + at, grad * of_g + ((LOAD(x + at) - centre) * of_x + rest));
+            }
         }
-    }
 }
 
 static void forward_one(const float *x, const float *plus, const float *weight, const float *bias, float *y,
@@ -101,8 +109,9 @@ static void forward_one(const float *x, const float *plus, const float *weight, 
     double first[MOST_CHANNELS], second[MOST_CHANNELS];
     memset(first, 0, s->channels * sizeof(double)), memset(second, 0, s->channels * sizeof(double));
     const int64_t wide = s->channels / s->groups;
-    for (int64_t c = 0; c < s->channels; c += BLOCK)
-        moments(x + c, s->positions, s->channels, first + c, second + c);
+    for (int64_t start = 0; start < s->positions * s->channels; start += ROWS * s->channels)
+        for (int64_t c = 0, rows = rows_from(start, s); c < s->channels; c += BLOCK)
+            moments(x + start + c, x + c, rows, s->channels, first + c, second + c);
     for (int64_t group = 0; group < s->groups; group++) {
         const int64_t from = group * wide, to = from + wide;
         double centre = 0, spread = 0;
@@ -128,12 +137,10 @@ static void forward_one(const float *x, const float *plus, const float *weight, 
 }
 
 static void sums_one(const float *x, const float *g, float *sums, float *inner, const shape *s) {
-    for (int64_t c = 0; c < s->channels; c += BLOCK) {
-        double first[BLOCK] = {0}, second[BLOCK] = {0};
-        products(x + c, g + c, 0, s->positions, s->channels, first, second);
-        for (int k = 0; k < BLOCK; k++)
-            sums[c + k] = (float)first[k], inner[c + k] = (float)second[k];
-    }
+    double first[MOST_CHANNELS], second[MOST_CHANNELS];
+    all_products(x, g, 0, first, second, s);
+    for (int64_t c = 0; c < s->channels; c++)
+        sums[c] = (float)first[c], inner[c] = (float)second[c];
 }
 
 static void backward_one(const float *x, const float *g, const float *y, const float *weight, const float *mean,
@@ -141,13 +148,11 @@ static void backward_one(const float *x, const float *g, const float *y, const f
                          const shape *s) {
     float scale[MOST_CHANNELS], slope[MOST_CHANNELS], shift[MOST_CHANNELS], centres[MOST_CHANNELS];
     double sums[MOST_CHANNELS], inner[MOST_CHANNELS];
-    memset(sums, 0, s->channels * sizeof(double)), memset(inner, 0, s->channels * sizeof(double));
     const int64_t wide = s->channels / s->groups;
-    for (int64_t c = 0; c < s->channels; c += BLOCK)
-        if (y)
-            products(x + c, g + c, y + c, s->positions, s->channels, sums + c, inner + c);
-        else
-            products(x + c, g + c, 0, s->positions, s->channels, sums + c, inner + c);
+    if (y)
+        all_products(x, g, y, sums, inner, s);
+    else
+        all_products(x, g, 0, sums, inner, s);
     for (int64_t group = 0; group < s->groups; group++) {
         const int64_t from = group * wide, to = from + wide;
         const double centre = mean[group], inverse = inverse_std[group], count = (double)(wide * s->positions);
