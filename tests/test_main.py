@@ -92,16 +92,10 @@ rounds = 100000
 source = "digits"
 clients = 6
 [model]
-name = "mlp"
-hidden = [8]
+name = "logistic"
 [method]
-name = "dp-fedavg"
-[privacy]
-epsilon = 5.0
-delta = 1e-3
-expected_cohort = 3
+name = "fedavg"
 [engine]
-schedule = "workers"
 workers = 2
 """
 
