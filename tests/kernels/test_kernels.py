@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sordino.kernels import Conv2d, GroupNorm, convolution, fastest, rectified
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.group_norm import channel_sums
 from sordino.kernels.max_pool import RectifiedMaxPool2d
-from sordino.kernels.native import NUMBERS_PER_THREAD, SWITCH, library
+from sordino.kernels.native import NUMBERS_PER_THREAD, SWITCH, _is_stale, library
 from sordino.models import build
 from sordino.privacy.noise import _gaussian_pairs
 
@@ -319,3 +320,13 @@ def test_kernels_can_be_switched_off() -> None:
     check = "from sordino.kernels.native import library; raise SystemExit(library() is not None)"
     environment = {**os.environ, SWITCH: "off"}
     assert subprocess.run([sys.executable, "-c", check], env=environment, check=False).returncode == 0
+
+
+def test_kernels_older_than_their_sources_are_not_trusted(tmp_path: Path) -> None:
+    built = tmp_path / "built.so"
+    built.touch()
+    os.utime(built, (0, 0))
+    with pytest.warns(UserWarning, match="older than their sources"):
+        assert _is_stale(built)
+    os.utime(built)
+    assert not _is_stale(built)

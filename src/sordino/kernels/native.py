@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch  # its libgomp must be loaded first, so that kernels and torch share one pool of threads
 from torch import Tensor
@@ -32,7 +34,7 @@ _SIGNATURES = {
 def library() -> ctypes.CDLL | None:
     """The library, or None where there is none; asked for at every call, so it must answer at once."""
     spec = find_spec("sordino.kernels._native")
-    if spec is None or spec.origin is None or os.environ.get(SWITCH) == "off":
+    if spec is None or spec.origin is None or os.environ.get(SWITCH) == "off" or _is_stale(Path(spec.origin)):
         return None
     try:
         loaded = ctypes.CDLL(spec.origin)
@@ -44,6 +46,18 @@ def library() -> ctypes.CDLL | None:
         function = getattr(loaded, name)
         function.argtypes = arguments
     return loaded
+
+
+def _is_stale(built: Path) -> bool:
+    """Whether sources lie here that changed after they were built, so that calls and functions may no longer agree."""
+    sources = (Path(__file__).parent / "source").glob("*.[ch]")
+    stale = any(source.stat().st_mtime > built.stat().st_mtime for source in sources)
+    if stale:
+        warnings.warn(
+            "The compiled kernels are older than their sources, so torch is used alone; install sordino again to build them.",
+            stacklevel=2,
+        )
+    return stale
 
 
 def addresses(*tensors: Tensor | None) -> list[int | None]:
