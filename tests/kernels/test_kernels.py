@@ -222,6 +222,14 @@ def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> Non
         assert_close(one, other)
 
 
+def test_a_picture_without_a_batch_is_torchs(kernel_calls: list[str]) -> None:
+    layer = fastest(nn.Conv2d(3, 16, 3))
+    one, inputs = pictures(1, 3, 12, 12)[0], pictures(1, 3, 12, 12)
+    assert torch.allclose(layer(one), layer(inputs)[0], rtol=1e-5, atol=1e-6)
+    layer(one).sum().backward()
+    assert not kernel_calls
+
+
 def test_the_number_of_threads_changes_no_bit() -> None:
     net = fastest(build("resnet20", shape=(3, 32, 32), classes=10))
     inputs, grads, before = pictures(18, 32, 16, 16), pictures(18, 32, 16, 16, seed=1), torch.get_num_threads()

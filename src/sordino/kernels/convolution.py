@@ -18,11 +18,10 @@ class Conv2d(nn.Conv2d):
     """torch's Conv2d, with our kernel for the gradient of the weight where it suits."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.weight.requires_grad and torch.is_grad_enabled() and _is_plain(self):
-            inputs = channels_last(inputs)
-            if readable(inputs) and reachable(self.weight):
-                output: Tensor = _Convolution.apply(inputs, self.weight, self.bias, geometry_of(self))  # type: ignore[no-untyped-call]
-                return output
+        learns = self.weight.requires_grad and torch.is_grad_enabled()
+        if learns and inputs.dim() == 4 and _is_plain(self) and reachable(inputs) and reachable(self.weight):
+            output: Tensor = _Convolution.apply(channels_last(inputs), self.weight, self.bias, geometry_of(self))  # type: ignore[no-untyped-call]
+            return output
         return super().forward(inputs)
 
 
