@@ -52,7 +52,7 @@ class _RectifiedMaxPool(torch.autograd.Function):
         kernels = library()
         assert kernels is not None
         examples, channels, height, width = inputs.shape
-        passed_on = torch.empty_like(inputs)
-        tensors = addresses(inputs, output, channels_last(grads[0]), passed_on)
+        grad, passed_on = channels_last(grads[0]), torch.empty_like(inputs)
+        tensors = addresses(inputs, output, grad, passed_on)
         kernels.max_pool_backward(*tensors, examples * height, width, channels, threads(inputs.numel()))
         return passed_on
