@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,20 @@ def test_pooling_keeps_poison_and_can_be_differentiated_twice() -> None:
     (once,) = torch.autograd.grad(quick(inputs).pow(3).sum(), inputs, create_graph=True)
     (truth,) = torch.autograd.grad(layers(inputs).pow(3).sum(), inputs, create_graph=True)
     assert torch.equal(torch.autograd.grad(once.sum(), inputs)[0], torch.autograd.grad(truth.sum(), inputs)[0])
+
+
+def test_workers_do_not_overwrite_each_others_memory() -> None:
+    """Gradients that come with channels first are copied, and the copy must live until the kernel has read it."""
+    inputs, grads = pictures(16, 32, 16, 16), pictures(16, 32, 8, 8, seed=1).contiguous()
+    layers = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    quick = fastest(layers)
+
+    def gradient(_: int) -> Tensor:
+        return torch.autograd.grad(quick(inputs), quick[0].weight, grads)[0]
+
+    expected = gradient(0)
+    with ThreadPoolExecutor(4, initializer=torch.set_num_threads, initargs=(1,)) as workers:
+        assert all(torch.equal(found, expected) for found in workers.map(gradient, range(200)))
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 5, 4), (2, 6, 4, 4)])
