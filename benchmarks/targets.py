@@ -68,16 +68,12 @@ ROUND_LIMITS = {"mlp": (100.0, 4.0), "lenet5": (2.5, 1.7), "resnet20": (1.5, 1.5
 
 
 def _best_opacus(rows: Rows, model: str) -> float:
-    """How many times longer Opacus' fastest mode takes than ours, each as its users run it, noise included.
-
-    Each is taken as a multiple of the plain step beside it: the two run in processes of their own, one after the other,
-    and a shared machine changes its speed in between.
-    """
+    """How many times longer Opacus' fastest mode takes than ours, each as its users run it, noise included."""
     modes = [row for row in rows if row["model"] == model and row["step"] in OPACUS_STEPS]
     if not modes:
         raise LookupError(f"no mode of Opacus was timed on {model}")
-    best = min(float(str(row["ratio"])) for row in modes)
-    return best / float(str(find(rows, model=model, step="sordino with noise")["ratio"]))
+    best = min(float(str(row["ms"])) for row in modes)
+    return best / float(str(find(rows, model=model, step="sordino with noise")["ms"]))
 
 
 def _worst_noise(rows: Rows) -> float:
