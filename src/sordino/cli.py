@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sordino.core import SordinoError
-from sordino.startup import quick_imports
+from sordino.startup import quick_imports, with_what_it_needs
 
 app = typer.Typer(
     help="Federated learning under differential privacy, with an ε that can be defended.",
@@ -64,12 +64,13 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Work out noise, ε per view, memory and time, without touching private data."""
-    with quick_imports():
+    with quick_imports(whole_torch=False):
         from sordino.engine.plan import make_plan
         from sordino.experiment import read
         from sordino.report.terminal import plan_table
 
-    planned = make_plan(read(file, tuple(overrides or ())), all_accountants=all_accountants)
+    experiment = read(file, tuple(overrides or ()))
+    planned = with_what_it_needs(lambda: make_plan(experiment, all_accountants=all_accountants))
     _show(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
 
 

@@ -1,11 +1,17 @@
-"""The plan's estimate of time: measured as one worker computes."""
+"""The plan: what it reads, and its estimate of time, measured as one worker computes."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 import sordino
 from sordino.core import SordinoError
+from sordino.data.embedded import EMBEDDED
 from sordino.engine import plan as planning
+from sordino.engine.plan import make_plan
+from sordino.engine.setup import federate, make_method
+from sordino.experiment import experiment
 
 TABLE = {
     "name": "planned",
@@ -43,3 +49,18 @@ def test_the_threads_come_back_after_a_mistake_too(three_threads):
     with pytest.raises(SordinoError):
         sordino.plan(TABLE, "model.name=none")
     assert torch.get_num_threads() == 3
+
+
+def test_an_example_level_plan_reads_no_inputs(monkeypatch):
+    table = {**TABLE, "method": {"name": "dp-sgd"}, "privacy": {"epsilon": 5.0, "delta": 1e-3, "sampler": "everyone"}}
+    table["data"] = {**TABLE["data"], "partition": {"name": "dirichlet", "alpha": 0.5}}
+    dealt_out = federate(experiment(table), make_method(experiment(table))).sizes
+    monkeypatch.setattr("sordino.data.source.EMBEDDED", {name: _without_inputs(raw) for name, raw in EMBEDDED.items()})
+    assert make_plan(experiment(table)).tariff.sizes == dealt_out
+
+
+def _without_inputs(raw):
+    def refuse():
+        raise AssertionError("a plan read the inputs")
+
+    return replace(raw, train=replace(raw.train, inputs=refuse))

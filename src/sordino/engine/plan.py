@@ -21,7 +21,7 @@ from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
     Model,
     client_count,
-    federate,
+    client_sizes,
     make_device,
     make_method,
     make_model,
@@ -38,7 +38,7 @@ from sordino.models import FlatSpace
 from sordino.privacy.accounting import Spent
 from sordino.tuning import Task, lengths
 
-NUMBERS_TIMED, SECONDS_TIMED = 1 << 21, 1.0
+NUMBERS_TIMED, SECONDS_TIMED = 1 << 19, 0.3
 """A trial step has so many input numbers at most, and trials end after so long."""
 
 
@@ -116,12 +116,12 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
     Client-level plans read only how many rows there are. Example-level plans need each client's number of rows, which is declared
-    public; to learn it the simulated partition is made, and nothing else of the data is used.
+    public; to learn it the simulated partition is made from the labels, and nothing else of the data is read.
     """
     method = make_method(experiment)
     facts = describe(source_settings(experiment), seed=experiment.seed)
     clients = client_count(experiment, method, facts.groups)
-    sizes = federate(experiment, method).sizes if method.unit == "example" else None
+    sizes = client_sizes(experiment, method) if method.unit == "example" else None
     tuning = make_tuning(experiment)
     before = charges_before(experiment, tuning, method, sizes)
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)

@@ -17,7 +17,8 @@ from sordino.data.examples import Examples
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import public_source
-from sordino.data.source import Source, SourceSettings, load
+from sordino.data.raw import Array
+from sordino.data.source import Source, SourceSettings, labels_and_columns, load
 from sordino.engine.choice import charges_before
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
@@ -118,17 +119,30 @@ def client_count(experiment: Experiment, method: Method, groups: Mapping[str, in
 def federate(experiment: Experiment, method: Method) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
     source = load(source_settings(experiment), seed=experiment.seed)
-    groups = {name: len(np.unique(values)) for name, values in source.columns.items()}
-    clients = client_count(experiment, method, groups)
+    partition, newcomers = _dealt_out(experiment, method, source.train.labels.numpy(), source.columns)
+    return Federated(source=source, partition=partition, newcomers=newcomers)
+
+
+def client_sizes(experiment: Experiment, method: Method) -> list[int]:
+    """How many rows each client would hold, learnt without reading an example's inputs."""
+    labels, columns = labels_and_columns(source_settings(experiment), seed=experiment.seed)
+    partition, _ = _dealt_out(experiment, method, labels, columns)
+    return [int(size) for size in partition.sizes]
+
+
+def _dealt_out(
+    experiment: Experiment, method: Method, labels: Array, columns: Mapping[str, Array]
+) -> tuple[Partition, Partition | None]:
+    """The clients that train, and those that join afterwards."""
+    clients = client_count(experiment, method, {name: len(np.unique(values)) for name, values in columns.items()})
     partitioner = member(
         PARTITIONERS, {"name": "iid"} if method.pooled else experiment.data.partition, where="data.partition"
     )
     rng = np.random.default_rng([experiment.seed, 1])
-    column = source.columns.get(source_settings(experiment).client_column or "")
+    column = columns.get(source_settings(experiment).client_column or "")
     late = 0 if method.pooled else experiment.data.late_clients
-    partition = partitioner.split(source.train.labels.numpy(), column, clients=clients + late, rng=rng)
-    roster, newcomers = partition.split_at(clients)
-    return Federated(source=source, partition=roster, newcomers=newcomers if late else None)
+    roster, newcomers = partitioner.split(labels, column, clients=clients + late, rng=rng).split_at(clients)
+    return roster, newcomers if late else None
 
 
 def make_net(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
+from sordino.startup import complete_torch
 
 
 def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str, Any]) -> Net:
@@ -38,6 +39,7 @@ def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str,
 
 def _imported(path: str) -> Callable[..., object]:
     module_name, _, function_name = path.partition(":")
+    complete_torch()
     try:
         function = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError, ValueError) as error:
