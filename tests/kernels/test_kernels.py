@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, group_norm, relu
 
 from sordino.gradients import ClippedGradients
-from sordino.kernels import Conv2d, GroupNorm, convolution, fastest, rectified
+from sordino.kernels import Conv2d, GroupNorm, conv3x3, convolution, fastest, rectified
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.group_norm import channel_sums
 from sordino.kernels.max_pool import RectifiedMaxPool2d
@@ -47,7 +47,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the kernels that ran."""
     kernels, calls = library(), []
     assert kernels is not None
-    for name in ("group_norm_forward", "group_norm_backward", "conv_weight_rows", "conv_weight_sum"):
+    for name in ("group_norm_forward", "group_norm_backward", "conv_weight_rows", "conv_weight_sum", "conv3x3"):
         function = getattr(kernels, name)
 
         def counted(*arguments: object, name: str = name, function: object = function) -> object:
@@ -225,6 +225,84 @@ def test_weight_gradients_example_by_example(
     assert_close(convolution.weight_sum(inputs, grads, geometry), truth.sum(0))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    examples=st.integers(1, 3),
+    channels=st.sampled_from([16, 32, 48]),
+    outputs=st.sampled_from([16, 32, 64]),
+    height=st.integers(1, 19),
+    width=st.integers(1, 40),
+    last=st.booleans(),
+)
+def test_three_by_three_by_tiles(
+    examples: int, channels: int, outputs: int, height: int, width: int, last: bool
+) -> None:
+    """Whatever the picture's sides; 1 x 1 is all border."""
+    inputs, weight = pictures(examples, channels, height, width), pictures(outputs, channels, 3, 3, seed=1)
+    weight, bias = weight if last else weight.contiguous(), torch.randn(outputs)
+    grads = pictures(examples, outputs, height, width, seed=2)
+    exact = inputs.double().requires_grad_()
+    truth = torch.conv2d(exact, weight.double(), bias.double(), padding=1)
+    assert_close(conv3x3.convolved(inputs, weight, bias), truth)
+    assert_close(conv3x3.convolved(inputs, weight, None), truth - bias.double()[:, None, None])
+    assert_close(conv3x3.passed_back(grads, weight), torch.autograd.grad(truth, exact, grads.double())[0])
+
+
+def test_tiles_are_no_less_exact_than_torchs_convolution() -> None:
+    inputs, weight = pictures(8, 64, 16, 16), pictures(64, 64, 3, 3, seed=1)
+    truth = torch.conv2d(inputs.double(), weight.double(), padding=1)
+    errors = [(found - truth).square().mean().sqrt() for found in _both_ways(inputs, weight)]
+    assert errors[0] <= 2 * errors[1]
+
+
+def _both_ways(inputs: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return conv3x3.convolved(inputs, weight, None), torch.conv2d(inputs, weight, padding=1)
+
+
+@pytest.mark.parametrize(("trained", "gradients"), [(True, True), (False, True), (False, False)])
+def test_a_convolution_by_tiles_asks_for_no_more_than_torchs(
+    trained: bool, gradients: bool, kernel_calls: list[str]
+) -> None:
+    layer = fastest(nn.Conv2d(16, 32, 3, padding=1)).requires_grad_(trained)
+    inputs = pictures(2, 16, 8, 9)
+    with torch.set_grad_enabled(gradients):
+        output = layer(inputs)
+    assert output.requires_grad == (trained and gradients)
+    assert kernel_calls == ["conv3x3"]
+    if output.requires_grad:
+        output.sum().backward()
+        assert inputs.grad is None
+        assert kernel_calls == ["conv3x3", "conv_weight_sum"]
+
+
+def test_a_convolution_by_tiles_can_be_differentiated_twice() -> None:
+    layer = fastest(nn.Conv2d(16, 16, 3, padding=1))
+    truth = copy.deepcopy(layer).double()
+    found, expected = (_penalty(net, pictures(2, 16, 8, 8).to(net.weight.dtype)) for net in (layer, truth))
+    assert_close(found, expected)
+
+
+def _penalty(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
+    """The gradient of a gradient's square."""
+    inputs = inputs.requires_grad_()
+    first = torch.autograd.grad(layer(inputs).pow(3).sum(), inputs, create_graph=True)[0]
+    return torch.autograd.grad(first.square().sum(), layer.weight)[0]
+
+
+def test_tiles_write_nothing_outside_of_their_results() -> None:
+    weight = pictures(16, 16, 3, 3)
+    transformed, kernels = torch.empty(16, 16, 16), library()
+    assert kernels is not None
+    kernels.conv3x3_weights(weight.data_ptr(), transformed.data_ptr(), 16, 16, *weight.stride())
+    for height, width in [(8, 8), (9, 7), (1, 1), (33, 35)]:
+        inputs, size = pictures(2, 16, height, width), 2 * 16 * height * width
+        room = torch.full((size + 128,), 7.0)
+        place = room.data_ptr() + 64 * room.element_size()
+        kernels.conv3x3(inputs.data_ptr(), transformed.data_ptr(), None, place, 2, height, width, 16, 16, 1)
+        assert (room[:64] == 7).all()
+        assert (room[-64:] == 7).all()
+
+
 def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> None:
     layer = fastest(nn.Sequential(nn.Conv2d(3, 32, 5, bias=True), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1)))
     assert all(isinstance(layer[k], Conv2d) for k in (0, 2))
@@ -232,7 +310,7 @@ def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> Non
     truth = copy.deepcopy(layer).double()
     found = torch.autograd.grad(layer(inputs).square().sum(), list(layer.parameters()))
     expected = torch.autograd.grad(truth(inputs.double()).square().sum(), list(truth.parameters()))
-    assert kernel_calls == ["conv_weight_sum"] * 2
+    assert sorted(kernel_calls) == ["conv3x3"] * 2 + ["conv_weight_sum"] * 2
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
 
@@ -257,7 +335,8 @@ def test_the_number_of_threads_changes_no_bit() -> None:
             norm = next(
                 module for module in net.modules() if isinstance(module, GroupNorm) and module.num_channels == 32
             )
-            results.append((sums, norm(inputs)))
+            tiles = conv3x3.convolved(inputs, pictures(16, 32, 3, 3, seed=2), None)
+            results.append((sums, norm(inputs), tiles))
         finally:
             torch.set_num_threads(before)
     assert all(torch.equal(one, other) for result in results[1:] for one, other in zip(results[0], result, strict=True))
@@ -270,7 +349,7 @@ def test_a_fast_network_has_the_same_parameters_and_clipped_gradients(kernel_cal
     inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
     truth = ClippedGradients(copy.deepcopy(net).double()).sum(inputs.double(), labels, clip_norm=0.5)
     found = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
-    assert {"group_norm_forward", "group_norm_backward", "conv_weight_rows"} == set(kernel_calls)
+    assert {"group_norm_forward", "group_norm_backward", "conv_weight_rows", "conv3x3"} == set(kernel_calls)
     assert (found.total - truth.total).norm() <= 1e-2 * truth.total.norm()  # rounding may flip a unit at its kink
     plain = torch.autograd.grad(cross_entropy(quick(inputs), labels), list(quick.parameters()))
     exact = torch.autograd.grad(cross_entropy(net(inputs), labels), list(net.parameters()))

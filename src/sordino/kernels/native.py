@@ -25,6 +25,8 @@ _SIGNATURES = {
     "max_pool_forward": [*[_ADDRESS] * 2, *[_COUNT] * 3, _THREADS],
     "max_pool_backward": [*[_ADDRESS] * 4, *[_COUNT] * 3, _THREADS],
     "gaussian_pairs": [*[_ADDRESS] * 4, *[_COUNT] * 2, _REAL, _THREADS],
+    "conv3x3_weights": [*[_ADDRESS] * 2, *[_COUNT] * 6],
+    "conv3x3": [*[_ADDRESS] * 4, *[_COUNT] * 5, _THREADS],
     "conv_weight_rows": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "conv_weight_sum": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
 }

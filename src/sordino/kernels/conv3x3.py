@@ -1,0 +1,58 @@
+"""Convolutions by 3 x 3 weights with fewer products: 16 for every 2 x 2 results in place of 36, and no less exact than torch's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sordino.kernels.native import addresses, channels_last, library, threads
+
+BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 150_000
+"""Beyond these the transformed weights no longer stay in the cache, and torch is as fast."""
+
+PLACES = 16
+
+
+def suits(weight: Tensor, pictures: Tensor, *, stride: int, padding: int) -> bool:
+    """Whether the kernel can convolve such pictures, both ways, and is the faster way."""
+    outputs, channels, *kernel = weight.shape
+    return (
+        kernel == [3, 3]
+        and stride == padding == 1
+        and channels % BLOCK == outputs % BLOCK == 0
+        and weight.numel() <= MOST_WEIGHTS
+        and pictures.shape[2] * pictures.shape[3] >= FEWEST_POSITIONS
+    )
+
+
+def convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """What torch.conv2d gives with stride and padding of one."""
+    of_output, of_channel, of_row, of_column = weight.stride()
+    outputs, channels = weight.shape[:2]
+    return _convolved(inputs, weight, 0, (channels, outputs, of_output, of_channel, of_row, of_column), bias)
+
+
+def passed_back(grads: Tensor, weight: Tensor) -> Tensor:
+    """The gradient of the inputs: a convolution by the weights turned half round, from outputs to channels."""
+    of_output, of_channel, of_row, of_column = weight.stride()
+    outputs, channels = weight.shape[:2]
+    last = 2 * (of_row + of_column)
+    return _convolved(grads, weight, last, (outputs, channels, of_channel, of_output, -of_row, -of_column), None)
+
+
+def _convolved(
+    pictures: Tensor, weight: Tensor, first: int, layout: tuple[int, int, int, int, int, int], bias: Tensor | None
+) -> Tensor:
+    kernels = library()
+    assert kernels is not None
+    pictures = channels_last(pictures)
+    (examples, channels, height, width), outputs = pictures.shape, layout[1]
+    transformed = pictures.new_empty(PLACES, channels, outputs)
+    kernels.conv3x3_weights(weight.data_ptr() + first * weight.element_size(), transformed.data_ptr(), *layout)
+    bias = None if bias is None else bias.contiguous()
+    found = torch.empty((examples, outputs, height, width), memory_format=torch.channels_last)
+    sizes = examples, height, width, channels, outputs
+    tensors = addresses(pictures, transformed, bias, found)
+    if kernels.conv3x3(*tensors, *sizes, threads(pictures.numel())):
+        raise MemoryError("No memory for the tiles of one picture per thread.")
+    return found
