@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,9 @@ class Absent(Exception):
 class Contestant:
     """The parent's end of one child process."""
 
-    def __init__(self, arguments: Sequence[str], *, python: str = sys.executable) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, python: str = sys.executable, variables: Mapping[str, str] | None = None
+    ) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open for as long as the child lives)
         try:
             self._process = subprocess.Popen(
@@ -55,7 +57,7 @@ class Contestant:
                 stderr=self._log,
                 text=True,
                 cwd=ROOT,
-                env=child_environment(),
+                env={**child_environment(), **(variables or {})},
                 start_new_session=True,
             )
         except OSError as error:

@@ -85,6 +85,7 @@ class ClippedGradients:
         self._slots = _lay_out(model, names, groups)
         self.trainable = tuple(slot.name for slot in self._slots)
         self.size = self._slots[-1].stop
+        self._numels = [slot.stop - slot.start for slot in self._slots]
         self._requests = {whole: _layer_requests(self.trainable, norm, whole) for whole in (False, True)}
         self._parameters = tuple(model.parameters())
         self._first = model.get_parameter(self.trainable[0])
@@ -129,23 +130,18 @@ class ClippedGradients:
             factors = [factor.masked_fill_(lost, 0) for factor in factors]
             for booking in bookings.values():
                 booking.forget(lost)
-        for slot in self._slots:
+        for slot, into in zip(self._slots, total.split(self._numels), strict=True):
             if slot.name in bookings:
-                into = total[slot.start : slot.stop].view(slot.shape)
-                bookings[slot.name].add_weighted(factors[slot.group], into)
+                bookings[slot.name].add_weighted(factors[slot.group], into.view(slot.shape))
         return nonfinite
 
     def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> list[Tensor]:
         """The norm of every example, group by group."""
-        order = 2 if self._norm == "l2" else 1
         parts: list[list[Tensor]] = [[] for _ in self._groups]
         for slot in self._slots:
             if slot.name in bookings:
                 parts[slot.group].append(bookings[slot.name].norms)
-        return [
-            torch.linalg.vector_norm(torch.stack(part), order, dim=0) if part else like.new_zeros(batch)
-            for part in parts
-        ]
+        return [_joint_norm(part, self._norm) if part else like.new_zeros(batch) for part in parts]
 
     def _book(self, inputs: Tensor, targets: Tensor, *, whole_rows: bool = False) -> dict[str, Booking]:
         plan = self._plan(inputs, targets)
@@ -226,6 +222,12 @@ class ClippedGradients:
             if not 0 < bound < float("inf"):
                 raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
         return [float(by_group[group]) for group in self._groups]
+
+
+def _joint_norm(norms: list[Tensor], norm: Norm) -> Tensor:
+    """The norm of several vectors laid end to end, from their own norms."""
+    stacked = torch.stack(norms)
+    return stacked.square_().sum(0).sqrt_() if norm == "l2" else stacked.sum(0)
 
 
 def _largest_norm(clip: float, dtype: torch.dtype) -> float:
