@@ -37,22 +37,16 @@ def run_stacked(
     job: LocalSgd, starts: Sequence[Tensor], clients: Sequence[Examples], contexts: Sequence[ClientContext]
 ) -> list[Tensor]:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
-    updates = [start.new_zeros(()).expand_as(start) for start in starts]
-    order = [k for k, own in enumerate(clients) if len(own)]
-    if not order:
-        return updates
-    batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
-    order.sort(key=lambda k: -len(batches[k]))
+    steps = [job.workload(len(own))[1] for own in clients]
+    order = sorted((k for k, own in enumerate(clients) if len(own)), key=lambda k: -steps[k])
     active = _Active(
         starts=[starts[k] for k in order],
         clients=[clients[k] for k in order],
         contexts=[contexts[k] for k in order],
-        batches=[batches[k] for k in order],
+        orders=[list(job.orders(len(clients[k]), contexts[k].generator("batches"))) for k in order],
     )
-    found = active.by_kernel(job)
-    for k, update in zip(order, active.by_torch(job) if found is None else found, strict=True):
-        updates[k] = update
-    return updates
+    updates = dict(zip(order, active.updates(job), strict=True))
+    return [updates[k] if k in updates else start.new_zeros(()).expand_as(start) for k, start in enumerate(starts)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +56,13 @@ class _Active:
     starts: list[Tensor]
     clients: list[Examples]
     contexts: list[ClientContext]
-    batches: list[list[Tensor]]
+    orders: list[list[Tensor]]
+
+    def updates(self, job: LocalSgd) -> Sequence[Tensor]:
+        if not self.clients:
+            return []
+        found = self.by_kernel(job)
+        return list(self.by_torch(job) if found is None else found)
 
     def by_kernel(self, job: LocalSgd) -> Tensor | None:
         """One update a row, or None where the kernel for dense clients cannot do this work."""
@@ -71,15 +71,22 @@ class _Active:
         if job.momentum or layers is None or context.device.type != "cpu":
             return None
         people = [
-            DenseClient(start=start, features=own.features("cpu").flatten(1), labels=own.labels, batches=batches)
-            for start, own, batches in zip(self.starts, self.clients, self.batches, strict=True)
+            DenseClient(start=start, features=own.features("cpu").flatten(1), labels=own.labels, orders=orders)
+            for start, own, orders in zip(self.starts, self.clients, self.orders, strict=True)
         ]
-        return train_clients(layers, people, learning_rate=job.learning_rate, weight_decay=job.weight_decay)
+        return train_clients(
+            layers,
+            people,
+            batch_size=max(job.workload(len(own))[0] for own in self.clients),
+            learning_rate=job.learning_rate,
+            weight_decay=job.weight_decay,
+        )
 
     def by_torch(self, job: LocalSgd) -> Tensor:
         """One update a row."""
         context = self.contexts[0]
-        feed = _Feed(self.clients, self.batches, context.device)
+        batches = [[rows for order in own for rows in job.batches(order)] for own in self.orders]
+        feed = _Feed(self.clients, batches, context.device)
         flat = torch.stack(self.starts)
         views = context.space.views(flat)
         models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sordino.kernels.native import addresses, library, reachable
+from sordino.kernels.native import addresses, library
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,36 +23,41 @@ class DenseLayer:
 
 @dataclass(frozen=True, kw_only=True)
 class DenseClient:
-    """The flat model that a client starts from, its rows with their labels, and the rows of each step."""
+    """The flat model that a client starts from, its rows with their labels, and the order of the rows in each epoch."""
 
     start: Tensor
     features: Tensor
     labels: Tensor
-    batches: Sequence[Tensor]
+    orders: Sequence[Tensor]
 
 
 def train_clients(
-    layers: Sequence[DenseLayer], clients: Sequence[DenseClient], *, learning_rate: float, weight_decay: float
+    layers: Sequence[DenseLayer],
+    clients: Sequence[DenseClient],
+    *,
+    batch_size: int,
+    learning_rate: float,
+    weight_decay: float,
 ) -> Tensor | None:
-    """One row for each client: its model after all steps, less its start. None where torch has to do it, or to complain."""
-    kernels, width = library(), layers[0].inputs
-    if kernels is None or not all(_is_plain(client, width) for client in clients):
+    """One row for each client: its model after all epochs, less its start. None where torch has to do it, or to complain."""
+    kernels, width, epochs = library(), layers[0].inputs, len(clients[0].orders)
+    if kernels is None or not all(_is_plain(client, width, epochs) for client in clients):
         return None
     updates = torch.empty(len(clients), clients[0].start.numel())
-    steps = [rows for client in clients for rows in client.batches]
     shapes = _table([(one.inputs, one.outputs, one.weight, -1 if one.bias is None else one.bias) for one in layers])
-    batches = _table([(rows.data_ptr(), len(rows)) for rows in steps])
-    people, first = [], 0
-    for client, update in zip(clients, updates, strict=True):
-        pointers = addresses(client.start, client.features, client.labels, update)
-        people.append((*pointers, len(client.labels), first, len(client.batches)))
-        first += len(client.batches)
-    owners = _table(people)
+    orders = _table([addresses(*client.orders) for client in clients])
+    people = _table(
+        [
+            (*addresses(client.start, client.features, client.labels, update), client.labels.numel())
+            for client, update in zip(clients, updates, strict=True)
+        ]
+    )
     wrong = kernels.dense_clients(
-        *addresses(shapes, owners, batches),
+        *addresses(shapes, people, orders),
         len(layers),
         len(clients),
-        max(len(rows) for rows in steps),
+        epochs,
+        batch_size,
         learning_rate,
         1 - learning_rate * weight_decay,
         min(torch.get_num_threads(), len(clients)),
@@ -60,17 +65,20 @@ def train_clients(
     return None if wrong else updates
 
 
-def _is_plain(client: DenseClient, width: int) -> bool:
-    features = client.features
+def _is_plain(client: DenseClient, width: int, epochs: int) -> bool:
+    """Whether every tensor is what the kernel reads: whole, in this memory, of the right kind and size."""
+    rows = client.labels.numel()
     return (
-        reachable(features)
-        and reachable(client.start)
-        and features.shape == (len(client.labels), width)
-        and features.is_contiguous()
-        and client.start.is_contiguous()
-        and client.labels.is_contiguous()
-        and client.labels.device.type == "cpu"
+        _lies_flat(client.features, torch.float32, (rows, width))
+        and _lies_flat(client.start, torch.float32, client.start.shape)
+        and _lies_flat(client.labels, torch.int64, (rows,))
+        and len(client.orders) == epochs
+        and all(_lies_flat(order, torch.int64, (rows,)) for order in client.orders)
     )
+
+
+def _lies_flat(tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> bool:
+    return tensor.dtype == dtype and tensor.is_cpu and tensor.is_contiguous() and tensor.shape == shape
 
 
 def _table(rows: Sequence[Sequence[int | None]]) -> Tensor:

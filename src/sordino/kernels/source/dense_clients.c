@@ -11,10 +11,9 @@
 #include "lanes.h"
 
 #define TILE 6
-#ifndef RUN
-#define RUN 128   /* steps at a time, and panels at a time: so many of b, and a tile of a, lie in the nearest cache */
-#define PANELS 2
-#endif
+#define RUN 128  /* steps at a time */
+#define PANELS 2 /* at a time: so much of b, and a tile of a, lie in the nearest cache */
+#define AHEAD 8  /* cache lines of the next batch that each tile asks for */
 #define LINE_BYTES 64
 
 enum { DONE, NO_MEMORY, BAD_ROW };
@@ -27,7 +26,7 @@ typedef struct {
     const float *start, *features;
     const int64_t *labels;
     float *update;
-    int64_t examples, first_batch, batches;
+    int64_t examples;
 } client;
 
 typedef struct {
@@ -36,8 +35,9 @@ typedef struct {
 } batch;
 
 typedef struct {
+    int64_t epochs, batch_rows;
     float kept, learning_rate;
-} rates;
+} plan;
 
 typedef struct {
     shape of;
@@ -48,7 +48,14 @@ typedef struct {
 } layer;
 
 typedef struct {
+    const float *features;
+    const int64_t *rows;
+    int64_t count, column;
+} preview;
+
+typedef struct {
     layer *layers;
+    preview next;
     int64_t depth, input_row;
     float *inputs, *turned, *slopes[2];
     const float *start; /* that the layers know */
@@ -61,33 +68,36 @@ typedef struct {
     float kept, scale;
 } operands;
 
-INLINE void tile(int rows, operands o) {
-    lanes low[TILE] = {0}, high[TILE] = {0};
-    for (int64_t step = 0; step < o.steps; step++, o.a += o.a_step, o.b += o.b_step) {
-        const lanes b_low = LOAD(o.b), b_high = LOAD(o.b + LANES);
+INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
+                 int64_t c_row, const operands *o) {
+    lanes low[TILE], high[TILE];
+    for (int i = 0; i < rows; i++)
+        low[i] = high[i] = (lanes){0};
+    int64_t steps = o->steps;
+    do { /* there is at least one step, and to know it keeps the tile in registers */
+        const lanes b_low = LOAD(b), b_high = LOAD(b + LANES);
         for (int i = 0; i < rows; i++)
-            low[i] += o.a[i * o.a_row] * b_low, high[i] += o.a[i * o.a_row] * b_high;
-    }
-    for (int i = 0; i < rows; i++, o.c += o.c_row) {
-        STORE(o.c, o.kept * LOAD(o.c) + o.scale * low[i]);
-        STORE(o.c + LANES, o.kept * LOAD(o.c + LANES) + o.scale * high[i]);
+            low[i] += a[i * a_row] * b_low, high[i] += a[i * a_row] * b_high;
+        a += a_step, b += b_step;
+    } while (--steps);
+    for (int i = 0; i < rows; i++, c += c_row) {
+        STORE(c, o->kept * LOAD(c) + o->scale * low[i]);
+        STORE(c + LANES, o->kept * LOAD(c + LANES) + o->scale * high[i]);
     }
 }
 
 /* by panels: b is made of panels, and c lies in rows; by examples: a step is an example, and c is made of panels */
 #define TILES(ROWS)                                                                                          \
-    static void by_panels_##ROWS(operands o) {                                                               \
-        o.a_step = 1, o.b_step = BLOCK;                                                                      \
-        tile(ROWS, o);                                                                                       \
+    static void by_panels_##ROWS(const operands *o) {                                                        \
+        tile(ROWS, o->a, o->a_row, 1, o->b, BLOCK, o->c, o->c_row, o);                                       \
     }                                                                                                        \
-    static void by_examples_##ROWS(operands o) {                                                             \
-        o.a_row = 1, o.c_row = BLOCK;                                                                        \
-        tile(ROWS, o);                                                                                       \
+    static void by_examples_##ROWS(const operands *o) {                                                      \
+        tile(ROWS, o->a, 1, o->a_step, o->b, o->b_step, o->c, BLOCK, o);                                     \
     }
 
 TILES(6) TILES(5) TILES(4) TILES(3) TILES(2) TILES(1)
 
-typedef void tile_of(operands);
+typedef void tile_of(const operands *);
 static tile_of *const by_panels[TILE + 1] = {0,           by_panels_1, by_panels_2, by_panels_3,
                                              by_panels_4, by_panels_5, by_panels_6};
 static tile_of *const by_examples[TILE + 1] = {0,             by_examples_1, by_examples_2, by_examples_3,
@@ -100,35 +110,47 @@ static int64_t panels_of(int64_t columns) { return (columns + BLOCK - 1) / BLOCK
 /* an odd number of cache lines, so that the same column of many rows does not fall on few places of the cache */
 static int64_t row_of(int64_t columns) { return (panels_of(columns) | 1) * BLOCK; }
 
+/* a little of the next batch comes nearer while there is something to compute */
+static void look_ahead(preview *next, int64_t width) {
+    for (int line = 0; line < AHEAD && next->count; line++) {
+        __builtin_prefetch(next->features + *next->rows * width + next->column);
+        next->column += BLOCK;
+        if (next->column >= width)
+            next->column = 0, next->rows++, next->count--;
+    }
+}
+
 /* panels begin b_panel and c_panel apart */
-static void multiply(tile_of *const *tiles, operands all, int64_t rows, int64_t panels, int64_t b_panel, int64_t c_panel) {
+static void multiply(worker *w, tile_of *const *tiles, operands all, int64_t rows, int64_t panels, int64_t b_panel,
+                     int64_t c_panel) {
+    operands o = all;
     for (int64_t step = 0; step < all.steps; step += RUN)
         for (int64_t group = 0; group < panels; group += PANELS)
             for (int64_t row = 0; row < rows; row += TILE)
                 for (int64_t panel = group; panel < least(group + PANELS, panels); panel++) {
-                    operands o = all;
-                    o.a += row * all.a_row + step * all.a_step;
-                    o.b += panel * b_panel + step * all.b_step;
-                    o.c += panel * c_panel + row * all.c_row;
+                    o.a = all.a + row * all.a_row + step * all.a_step;
+                    o.b = all.b + panel * b_panel + step * all.b_step;
+                    o.c = all.c + panel * c_panel + row * all.c_row;
                     o.steps = least(RUN, all.steps - step);
                     o.kept = step ? 1 : all.kept;
-                    tiles[least(TILE, rows - row)](o);
+                    tiles[least(TILE, rows - row)](&o);
+                    look_ahead(&w->next, w->layers[0].of.inputs);
                 }
 }
 
 /* c += a b for b in panels */
-static void add_product(const float *a, int64_t a_row, int64_t steps, const float *b, float *c, int64_t c_row,
+static void add_product(worker *w, const float *a, int64_t a_row, int64_t steps, const float *b, float *c, int64_t c_row,
                         int64_t rows, int64_t columns) {
     const operands all = {.a = a, .a_row = a_row, .a_step = 1, .b = b, .b_step = BLOCK, .c = c, .c_row = c_row,
                           .steps = steps, .kept = 1, .scale = 1};
-    multiply(by_panels, all, rows, panels_of(columns), steps * BLOCK, BLOCK);
+    multiply(w, by_panels, all, rows, panels_of(columns), steps * BLOCK, BLOCK);
 }
 
-static void forward(const layer *l, const float *x, int64_t x_row, int64_t rows, int rectify) {
+static void forward(worker *w, const layer *l, const float *x, int64_t x_row, int64_t rows, int rectify) {
     const int64_t wide = panels_of(l->of.outputs) * BLOCK;
     for (int64_t row = 0; row < rows; row++)
         memcpy(l->outputs + row * l->row, l->bias, wide * sizeof(float));
-    add_product(x, x_row, l->of.inputs, l->weight, l->outputs, l->row, rows, l->of.outputs);
+    add_product(w, x, x_row, l->of.inputs, l->weight, l->outputs, l->row, rows, l->of.outputs);
     for (int64_t row = 0; rectify && row < rows; row++)
         for (int64_t at = row * l->row; at < row * l->row + wide; at++)
             l->outputs[at] = l->outputs[at] <= 0 ? 0 : l->outputs[at]; /* NaN stays */
@@ -146,8 +168,9 @@ static void softmax_slope(float *logits, int64_t classes, int64_t label, float w
 }
 
 /* the slopes of a layer's inputs, which the ReLU before it made */
-static void backward(const layer *l, const float *x, int64_t x_row, const float *slopes, float *out, float *turned,
+static void backward(worker *w, const layer *l, const float *x, int64_t x_row, const float *slopes, float *out,
                      int64_t rows) {
+    float *turned = w->turned;
     const int64_t inputs = l->of.inputs, outputs = l->of.outputs, wide = panels_of(inputs) * BLOCK;
     for (int64_t k = 0; k < wide; k++)
         for (int64_t n = 0; n < outputs; n++)
@@ -155,21 +178,21 @@ static void backward(const layer *l, const float *x, int64_t x_row, const float 
                 k < inputs ? l->weight[(n / BLOCK * inputs + k) * BLOCK + n % BLOCK] : 0;
     for (int64_t row = 0; row < rows; row++)
         memset(out + row * x_row, 0, wide * sizeof(float));
-    add_product(slopes, l->row, outputs, turned, out, x_row, rows, inputs);
+    add_product(w, slopes, l->row, outputs, turned, out, x_row, rows, inputs);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t at = row * x_row; at < row * x_row + wide; at++)
             out[at] = x[at] <= 0 ? 0 : out[at];
 }
 
-static void descend(layer *l, const float *x, int64_t x_row, const float *slopes, int64_t rows, rates r) {
+static void descend(worker *w, layer *l, const float *x, int64_t x_row, const float *slopes, int64_t rows, plan p) {
     const operands all = {.a = x, .a_row = 1, .a_step = x_row, .b = slopes, .b_step = l->row, .c = l->weight,
-                          .c_row = BLOCK, .steps = rows, .kept = r.kept, .scale = -r.learning_rate};
-    multiply(by_examples, all, l->of.inputs, panels_of(l->of.outputs), BLOCK, l->of.inputs * BLOCK);
-    for (int64_t n = 0; l->of.bias >= 0 && n < l->of.outputs; n++) {
-        float sum = 0;
+                          .c_row = BLOCK, .steps = rows, .kept = p.kept, .scale = -p.learning_rate};
+    multiply(w, by_examples, all, l->of.inputs, panels_of(l->of.outputs), BLOCK, l->of.inputs * BLOCK);
+    for (int64_t n = 0; l->of.bias >= 0 && n < l->of.outputs; n += LANES) {
+        lanes sum = {0};
         for (int64_t row = 0; row < rows; row++)
-            sum += slopes[row * l->row + n];
-        l->bias[n] = r.kept * l->bias[n] - r.learning_rate * sum;
+            sum += LOAD(slopes + row * l->row + n);
+        STORE(l->bias + n, p.kept * LOAD(l->bias + n) - p.learning_rate * sum);
     }
 }
 
@@ -185,25 +208,44 @@ static int gather(const worker *w, const client *who, const batch *b, int64_t cl
     return DONE;
 }
 
-static int step(worker *w, const client *who, const batch *b, rates r) {
+static int step(worker *w, const client *who, const batch *b, plan p) {
     const layer *last = w->layers + w->depth - 1;
     const int wrong = gather(w, who, b, last->of.outputs);
     if (wrong)
         return wrong;
     for (int64_t i = 0; i < w->depth; i++)
-        forward(w->layers + i, i ? w->layers[i - 1].outputs : w->inputs, i ? w->layers[i - 1].row : w->input_row, b->count,
+        forward(w, w->layers + i, i ? w->layers[i - 1].outputs : w->inputs, i ? w->layers[i - 1].row : w->input_row, b->count,
                 i + 1 < w->depth);
     for (int64_t row = 0; row < b->count; row++)
         softmax_slope(last->outputs + row * last->row, last->of.outputs, who->labels[b->rows[row]], 1.f / b->count);
     const float *slopes = last->outputs;
     for (int64_t i = w->depth - 1; i > 0; i--) {
         const layer *below = w->layers + i - 1;
-        backward(w->layers + i, below->outputs, below->row, slopes, w->slopes[i % 2], w->turned, b->count);
-        descend(w->layers + i, below->outputs, below->row, slopes, b->count, r);
+        backward(w, w->layers + i, below->outputs, below->row, slopes, w->slopes[i % 2], b->count);
+        descend(w, w->layers + i, below->outputs, below->row, slopes, b->count, p);
         slopes = w->slopes[i % 2];
     }
-    descend(w->layers, w->inputs, w->input_row, slopes, b->count, r);
+    descend(w, w->layers, w->inputs, w->input_row, slopes, b->count, p);
     return DONE;
+}
+
+/* eight rows become eight columns */
+INLINE void transpose(lanes *m) {
+    lanes t[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = MERGE(m[i], m[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        t[i + 1] = MERGE(m[i], m[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < LANES; i += i % 4 == 1 ? 3 : 1) {
+        m[i] = MERGE(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        m[i + 2] = MERGE(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        t[i] = MERGE(m[i], m[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        t[i + 4] = MERGE(m[i], m[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    for (int i = 0; i < LANES; i++)
+        m[i] = t[i];
 }
 
 /* every layer's weight and bias as they are at the start, in panels */
@@ -231,26 +273,59 @@ static void begin(worker *w, const float *start) {
     }
 }
 
+/* what outputs n to n + 7 gained in a panel, from inputs x BLOCK to outputs x inputs */
+static void write_gain(const float *after, const float *before, float *out, int64_t inputs, int64_t outputs) {
+    const int64_t whole = outputs < LANES ? 0 : inputs / LANES * LANES;
+    for (int64_t k = 0; k < whole; k += LANES) {
+        lanes m[LANES];
+        for (int i = 0; i < LANES; i++)
+            m[i] = LOAD(after + (k + i) * BLOCK) - LOAD(before + (k + i) * BLOCK);
+        transpose(m);
+        for (int i = 0; i < LANES; i++)
+            STORE(out + i * inputs + k, m[i]);
+    }
+    for (int64_t k = whole; k < inputs; k++)
+        for (int64_t n = 0; n < least(LANES, outputs); n++)
+            out[n * inputs + k] = after[k * BLOCK + n] - before[k * BLOCK + n];
+}
+
 static void finish(const worker *w, float *update) {
     for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
         const int64_t inputs = l->of.inputs;
-        for (int64_t n = 0; n < l->of.outputs; n++) {
+        for (int64_t n = 0; n < l->of.outputs; n += LANES) {
             const int64_t from = n / BLOCK * inputs * BLOCK + n % BLOCK;
-            for (int64_t k = 0; k < inputs; k++)
-                update[l->of.weight + n * inputs + k] = l->weight[from + k * BLOCK] - l->before[from + k * BLOCK];
-            if (l->of.bias >= 0)
-                update[l->of.bias + n] = l->bias[n] - l->below[n];
+            write_gain(l->weight + from, l->before + from, update + l->of.weight + n * inputs, inputs, l->of.outputs - n);
         }
+        for (int64_t n = 0; l->of.bias >= 0 && n < l->of.outputs; n++)
+            update[l->of.bias + n] = l->bias[n] - l->below[n];
     }
 }
 
-static int train(worker *w, const client *who, const batch *batches, rates r) {
+static batch batch_at(const client *who, const int64_t *order, int64_t from, int64_t batch_rows) {
+    return (batch){.rows = order + from, .count = least(batch_rows, who->examples - from)};
+}
+
+static preview preview_of(const client *who, batch b) {
+    return (preview){.features = who->features, .rows = b.rows, .count = b.count};
+}
+
+/* orders: the rows of each epoch; next: the client whose turn probably comes then, and its first order, or NULL */
+static int train(worker *w, const client *who, const int64_t *const *orders, const client *next, plan p) {
     begin(w, who->start);
-    for (int64_t i = 0; i < who->batches; i++) {
-        const int wrong = step(w, who, batches + who->first_batch + i, r);
-        if (wrong)
-            return wrong;
-    }
+    for (int64_t epoch = 0; epoch < p.epochs; epoch++)
+        for (int64_t from = 0; from < who->examples; from += p.batch_rows) {
+            const int ends = from + p.batch_rows >= who->examples, is_last = ends && epoch + 1 == p.epochs;
+            const batch b = batch_at(who, orders[epoch], from, p.batch_rows);
+            if (!is_last)
+                w->next = preview_of(who, batch_at(who, orders[epoch + ends], ends ? 0 : from + p.batch_rows, p.batch_rows));
+            else if (next)
+                w->next = preview_of(next, batch_at(next, orders[p.epochs * (next - who)], 0, p.batch_rows));
+            else
+                w->next = (preview){0};
+            const int wrong = step(w, who, &b, p);
+            if (wrong)
+                return wrong;
+        }
     finish(w, who->update);
     return DONE;
 }
@@ -300,18 +375,22 @@ static void *hire(worker *w, const shape *shapes, int64_t depth, int64_t most_ro
     return given.at;
 }
 
-/* returns 0 if done, 1 without memory, 2 where a row or label is out of range */
-int dense_clients(const shape *shapes, const client *clients, const batch *batches, int64_t depth, int64_t count,
-                  int64_t most_rows, double learning_rate, double kept, int threads) {
-    const rates r = {.kept = (float)kept, .learning_rate = (float)learning_rate};
+/* orders: as many as epochs for each client; returns 0 if done, 1 without memory, 2 where a row or label is out of range */
+int dense_clients(const shape *shapes, const client *clients, const int64_t *const *orders, int64_t depth, int64_t count,
+                  int64_t epochs, int64_t batch_rows, double learning_rate, double kept, int threads) {
+    const plan p = {epochs, batch_rows, (float)kept, (float)learning_rate};
+    int64_t most_rows = 0;
     int wrong = DONE;
+    for (const client *who = clients; who < clients + count; who++)
+        most_rows = who->examples > most_rows ? who->examples : most_rows;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         worker w;
-        void *memory = hire(&w, shapes, depth, most_rows);
+        void *memory = hire(&w, shapes, depth, least(most_rows, batch_rows));
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < count; i++) {
-            const int found = memory ? train(&w, clients + i, batches, r) : NO_MEMORY;
+            const client *next = i + threads < count ? clients + i + threads : NULL;
+            const int found = memory ? train(&w, clients + i, orders + i * epochs, next, p) : NO_MEMORY;
             if (found) {
 #pragma omp atomic write
                 wrong = found;
