@@ -48,12 +48,12 @@ def train_clients(
     orders = _table([addresses(*client.orders) for client in clients])
     people = _table(
         [
-            (*addresses(client.start, client.features, client.labels, update), client.labels.numel())
-            for client, update in zip(clients, updates, strict=True)
+            (*addresses(client.start, client.features, client.labels, order, update), client.labels.numel())
+            for client, order, update in zip(clients, orders, updates, strict=True)
         ]
     )
     wrong = kernels.dense_clients(
-        *addresses(shapes, people, orders),
+        *addresses(shapes, people),
         len(layers),
         len(clients),
         epochs,

@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     const float *start, *features;
-    const int64_t *labels;
+    const int64_t *labels, *const *orders; /* orders: the rows of each epoch */
     float *update;
     int64_t examples;
 } client;
@@ -156,6 +156,36 @@ static void forward(worker *w, const layer *l, const float *x, int64_t x_row, in
             l->outputs[at] = l->outputs[at] <= 0 ? 0 : l->outputs[at]; /* NaN stays */
 }
 
+/* eight rows become eight columns */
+INLINE void transpose_lanes(const float *from, int64_t from_row, float *to, int64_t to_row) {
+    lanes a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++)
+        a[i] = LOAD(from + i * from_row);
+    for (int i = 0; i < LANES; i += 2) {
+        b[i] = MERGE(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[i + 1] = MERGE(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        const int k = i / 2 * 4 + i % 2;
+        a[k] = MERGE(b[k], b[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[k + 2] = MERGE(b[k], b[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        STORE(to + i * to_row, MERGE(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+        STORE(to + (i + 4) * to_row, MERGE(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+    }
+}
+
+static void transpose(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows, int64_t columns) {
+    const int64_t whole_rows = rows / LANES * LANES, whole_columns = columns / LANES * LANES;
+    for (int64_t row = 0; row < whole_rows; row += LANES)
+        for (int64_t column = 0; column < whole_columns; column += LANES)
+            transpose_lanes(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = row < whole_rows ? whole_columns : 0; column < columns; column++)
+            to[column * to_row + row] = from[row * from_row + column];
+}
+
 /* from a row of logits to the slope of its loss */
 static void softmax_slope(float *logits, int64_t classes, int64_t label, float weight) {
     float largest = logits[0], sum = 0;
@@ -170,15 +200,14 @@ static void softmax_slope(float *logits, int64_t classes, int64_t label, float w
 /* the slopes of a layer's inputs, which the ReLU before it made */
 static void backward(worker *w, const layer *l, const float *x, int64_t x_row, const float *slopes, float *out,
                      int64_t rows) {
-    float *turned = w->turned;
     const int64_t inputs = l->of.inputs, outputs = l->of.outputs, wide = panels_of(inputs) * BLOCK;
-    for (int64_t k = 0; k < wide; k++)
-        for (int64_t n = 0; n < outputs; n++)
-            turned[(k / BLOCK * outputs + n) * BLOCK + k % BLOCK] =
-                k < inputs ? l->weight[(n / BLOCK * inputs + k) * BLOCK + n % BLOCK] : 0;
+    for (int64_t k = 0; k < inputs; k += BLOCK)
+        for (int64_t n = 0; n < outputs; n += BLOCK)
+            transpose(l->weight + n * inputs + k * BLOCK, BLOCK, w->turned + k * outputs + n * BLOCK, BLOCK,
+                      least(BLOCK, inputs - k), least(BLOCK, outputs - n));
     for (int64_t row = 0; row < rows; row++)
         memset(out + row * x_row, 0, wide * sizeof(float));
-    add_product(w, slopes, l->row, outputs, turned, out, x_row, rows, inputs);
+    add_product(w, slopes, l->row, outputs, w->turned, out, x_row, rows, inputs);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t at = row * x_row; at < row * x_row + wide; at++)
             out[at] = x[at] <= 0 ? 0 : out[at];
@@ -229,36 +258,15 @@ static int step(worker *w, const client *who, const batch *b, plan p) {
     return DONE;
 }
 
-/* eight rows become eight columns */
-INLINE void transpose(lanes *m) {
-    lanes t[LANES];
-    for (int i = 0; i < LANES; i += 2) {
-        t[i] = MERGE(m[i], m[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        t[i + 1] = MERGE(m[i], m[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-    }
-    for (int i = 0; i < LANES; i += i % 4 == 1 ? 3 : 1) {
-        m[i] = MERGE(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        m[i + 2] = MERGE(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    for (int i = 0; i < 4; i++) {
-        t[i] = MERGE(m[i], m[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        t[i + 4] = MERGE(m[i], m[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    for (int i = 0; i < LANES; i++)
-        m[i] = t[i];
-}
-
 /* every layer's weight and bias as they are at the start, in panels */
 static void unpack(worker *w, const float *start) {
     for (layer *l = w->layers; l < w->layers + w->depth; l++) {
-        const int64_t inputs = l->of.inputs;
-        for (int64_t n = 0; n < panels_of(l->of.outputs) * BLOCK; n++) {
-            const int inside = n < l->of.outputs;
-            for (int64_t k = 0; k < inputs; k++)
-                l->before[(n / BLOCK * inputs + k) * BLOCK + n % BLOCK] =
-                    inside ? start[l->of.weight + n * inputs + k] : 0;
-            l->below[n] = inside && l->of.bias >= 0 ? start[l->of.bias + n] : 0;
-        }
+        const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
+        for (int64_t n = 0; n < outputs; n += BLOCK)
+            transpose(start + l->of.weight + n * inputs, inputs, l->before + n * inputs, BLOCK, least(BLOCK, outputs - n),
+                      inputs);
+        if (l->of.bias >= 0)
+            memcpy(l->below, start + l->of.bias, outputs * sizeof(float));
     }
     w->start = start;
 }
@@ -273,59 +281,41 @@ static void begin(worker *w, const float *start) {
     }
 }
 
-/* what outputs n to n + 7 gained in a panel, from inputs x BLOCK to outputs x inputs */
-static void write_gain(const float *after, const float *before, float *out, int64_t inputs, int64_t outputs) {
-    const int64_t whole = outputs < LANES ? 0 : inputs / LANES * LANES;
-    for (int64_t k = 0; k < whole; k += LANES) {
-        lanes m[LANES];
-        for (int i = 0; i < LANES; i++)
-            m[i] = LOAD(after + (k + i) * BLOCK) - LOAD(before + (k + i) * BLOCK);
-        transpose(m);
-        for (int i = 0; i < LANES; i++)
-            STORE(out + i * inputs + k, m[i]);
-    }
-    for (int64_t k = whole; k < inputs; k++)
-        for (int64_t n = 0; n < least(LANES, outputs); n++)
-            out[n * inputs + k] = after[k * BLOCK + n] - before[k * BLOCK + n];
-}
-
 static void finish(const worker *w, float *update) {
     for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
-        const int64_t inputs = l->of.inputs;
-        for (int64_t n = 0; n < l->of.outputs; n += LANES) {
-            const int64_t from = n / BLOCK * inputs * BLOCK + n % BLOCK;
-            write_gain(l->weight + from, l->before + from, update + l->of.weight + n * inputs, inputs, l->of.outputs - n);
-        }
-        for (int64_t n = 0; l->of.bias >= 0 && n < l->of.outputs; n++)
+        const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
+        for (int64_t i = 0; i < panels_of(outputs) * BLOCK * inputs; i++)
+            l->weight[i] -= l->before[i];
+        for (int64_t n = 0; n < outputs; n += BLOCK)
+            transpose(l->weight + n * inputs, BLOCK, update + l->of.weight + n * inputs, inputs, inputs,
+                      least(BLOCK, outputs - n));
+        for (int64_t n = 0; l->of.bias >= 0 && n < outputs; n++)
             update[l->of.bias + n] = l->bias[n] - l->below[n];
     }
 }
 
-static batch batch_at(const client *who, const int64_t *order, int64_t from, int64_t batch_rows) {
-    return (batch){.rows = order + from, .count = least(batch_rows, who->examples - from)};
+static int64_t batches_of(const client *who, plan p) { return (who->examples + p.batch_rows - 1) / p.batch_rows; }
+
+/* beyond the last one, an empty batch */
+static batch batch_at(const client *who, int64_t number, plan p) {
+    const int64_t in_epoch = batches_of(who, p);
+    if (number >= p.epochs * in_epoch)
+        return (batch){0};
+    const int64_t from = number % in_epoch * p.batch_rows;
+    return (batch){.rows = who->orders[number / in_epoch] + from, .count = least(p.batch_rows, who->examples - from)};
 }
 
-static preview preview_of(const client *who, batch b) {
-    return (preview){.features = who->features, .rows = b.rows, .count = b.count};
-}
-
-/* orders: the rows of each epoch; next: the client whose turn probably comes then, and its first order, or NULL */
-static int train(worker *w, const client *who, const int64_t *const *orders, const client *next, plan p) {
+/* then: the client whose turn probably comes after this one's */
+static int train(worker *w, const client *who, const client *then, plan p) {
     begin(w, who->start);
-    for (int64_t epoch = 0; epoch < p.epochs; epoch++)
-        for (int64_t from = 0; from < who->examples; from += p.batch_rows) {
-            const int ends = from + p.batch_rows >= who->examples, is_last = ends && epoch + 1 == p.epochs;
-            const batch b = batch_at(who, orders[epoch], from, p.batch_rows);
-            if (!is_last)
-                w->next = preview_of(who, batch_at(who, orders[epoch + ends], ends ? 0 : from + p.batch_rows, p.batch_rows));
-            else if (next)
-                w->next = preview_of(next, batch_at(next, orders[p.epochs * (next - who)], 0, p.batch_rows));
-            else
-                w->next = (preview){0};
-            const int wrong = step(w, who, &b, p);
-            if (wrong)
-                return wrong;
-        }
+    for (int64_t number = 0; number < p.epochs * batches_of(who, p); number++) {
+        const batch now = batch_at(who, number, p), next = batch_at(who, number + 1, p), other = batch_at(then, 0, p);
+        w->next = next.count ? (preview){who->features, next.rows, next.count, 0}
+                             : (preview){then->features, other.rows, other.count, 0};
+        const int wrong = step(w, who, &now, p);
+        if (wrong)
+            return wrong;
+    }
     finish(w, who->update);
     return DONE;
 }
@@ -370,14 +360,16 @@ static void *hire(worker *w, const shape *shapes, int64_t depth, int64_t most_ro
         return NULL;
     lay_out(w, shapes, most_rows, &counted);
     given.at = aligned_alloc(LINE_BYTES, counted.used * sizeof(float));
-    if (given.at)
-        lay_out(w, shapes, most_rows, &given);
+    if (!given.at)
+        return NULL;
+    memset(given.at, 0, counted.used * sizeof(float));
+    lay_out(w, shapes, most_rows, &given);
     return given.at;
 }
 
-/* orders: as many as epochs for each client; returns 0 if done, 1 without memory, 2 where a row or label is out of range */
-int dense_clients(const shape *shapes, const client *clients, const int64_t *const *orders, int64_t depth, int64_t count,
-                  int64_t epochs, int64_t batch_rows, double learning_rate, double kept, int threads) {
+/* returns 0 if done, 1 without memory, 2 where a row or label is out of range */
+int dense_clients(const shape *shapes, const client *clients, int64_t depth, int64_t count, int64_t epochs,
+                  int64_t batch_rows, double learning_rate, double kept, int threads) {
     const plan p = {epochs, batch_rows, (float)kept, (float)learning_rate};
     int64_t most_rows = 0;
     int wrong = DONE;
@@ -389,8 +381,7 @@ int dense_clients(const shape *shapes, const client *clients, const int64_t *con
         void *memory = hire(&w, shapes, depth, least(most_rows, batch_rows));
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < count; i++) {
-            const client *next = i + threads < count ? clients + i + threads : NULL;
-            const int found = memory ? train(&w, clients + i, orders + i * epochs, next, p) : NO_MEMORY;
+            const int found = memory ? train(&w, clients + i, clients + least(i + threads, count - 1), p) : NO_MEMORY;
             if (found) {
 #pragma omp atomic write
                 wrong = found;
