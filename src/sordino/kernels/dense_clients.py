@@ -13,7 +13,7 @@ from sordino.kernels.native import addresses, library
 
 @dataclass(frozen=True, kw_only=True)
 class DenseLayer:
-    """A layer's size, and where its weight and its bias begin in a flat model."""
+    """A layer's size, and where its weight and its bias begin in a flat model, which holds nothing but layers."""
 
     inputs: int
     outputs: int

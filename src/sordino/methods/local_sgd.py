@@ -34,7 +34,8 @@ class LocalSgd:
 
     def batches(self, order: Tensor) -> tuple[Tensor, ...]:
         """The rows of each step of a pass."""
-        return order.split(self.workload(len(order))[0])
+        steps: tuple[Tensor, ...] = order.split(self.workload(len(order))[0])
+        return steps
 
     @property
     def passes(self) -> int:
