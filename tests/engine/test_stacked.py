@@ -5,7 +5,11 @@ import torch
 from torch import nn
 
 from sordino.data.examples import IDENTITY, Examples, Normalisation
+from sordino.engine import stacked
+from sordino.engine.dense import trainable_layers
 from sordino.engine.stacked import dense_layers, run_stacked
+from sordino.kernels.dense_clients import train_clients
+from sordino.kernels.native import library
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext
 from sordino.models import FlatSpace, Net, build
@@ -24,8 +28,9 @@ def clients(pictures=False):
             yield Examples(inputs=torch.randn(size, 12, generator=draw), labels=labels, normalisation=IDENTITY)
 
 
-def alone_and_together(job, *, names=None, net=None, pictures=False):
-    net = net or build("mlp", shape=(1, 3, 4) if pictures else (12,), classes=4, seed=5, hidden=[7, 6], dropout=0.3)
+def alone_and_together(job, *, names=None, net=None, pictures=False, dropout=0.3):
+    shape = (1, 3, 4) if pictures else (12,)
+    net = net or build("mlp", shape=shape, classes=4, seed=5, hidden=[7, 6], dropout=dropout)
     space = FlatSpace(net, names)
     draw = torch.Generator().manual_seed(8)
     before = space.read(net)
@@ -51,8 +56,10 @@ def alone_and_together(job, *, names=None, net=None, pictures=False):
     ],
 )
 @pytest.mark.parametrize("pictures", [False, True])
-def test_unequal_clients_get_the_updates_they_would_have_made_alone(settings, pictures):
-    alone, together = alone_and_together(LocalSgd(**{"batch_size": 5, **settings}), pictures=pictures)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_unequal_clients_get_the_updates_they_would_have_made_alone(settings, pictures, dropout):
+    job = LocalSgd(**{"batch_size": 5, **settings})
+    alone, together = alone_and_together(job, pictures=pictures, dropout=dropout)
     for one, other in zip(alone, together, strict=True):
         assert one.abs().max() > 1e-3
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
@@ -98,3 +105,78 @@ def test_the_starting_points_are_left_alone():
 def test_layers_that_overwrite_their_input_are_not_stacked():
     chain = Net(body=nn.Sequential(nn.Linear(12, 5), nn.ReLU(inplace=True)), head=nn.Linear(5, 4))
     assert dense_layers(chain) is None
+
+
+@pytest.fixture
+def kernel_updates(monkeypatch):
+    """What the kernel for dense clients answered, call by call."""
+    answers = []
+
+    def watched(*arguments, **settings):
+        answers.append(train_clients(*arguments, **settings))
+        return answers[-1]
+
+    monkeypatch.setattr(stacked, "train_clients", watched)
+    return answers
+
+
+@pytest.mark.skipif(library() is None, reason="no compiled kernels on this machine")
+@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_plain_chains_are_work_for_the_kernel(kernel_updates, pictures, bias):
+    net = build("mlp", shape=(1, 3, 4) if pictures else (12,), classes=4, seed=5, hidden=[7, 6], bias=bias)
+    alone, together = alone_and_together(LocalSgd(batch_size=5, epochs=2), net=net, pictures=pictures)
+    assert len(kernel_updates[0]) == len(SIZES)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
+
+
+def test_other_work_is_torchs(kernel_updates):
+    net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7])
+    alone_and_together(LocalSgd(batch_size=5), net=net, names=["body.1.weight"])
+    alone_and_together(LocalSgd(batch_size=5, momentum=0.5), net=net)
+    alone_and_together(LocalSgd(batch_size=5), dropout=0.3)
+    assert not kernel_updates
+
+
+def test_labels_of_no_class_are_refused_with_and_without_the_kernel(monkeypatch):
+    net = build("mlp", shape=(12,), classes=4, seed=5, hidden=[7])
+    space, own = FlatSpace(net), next(clients())
+    own.labels[3] = 4
+    context = ClientContext(net=net, space=space, client=0, round=0, size=11, seed=1, device=torch.device("cpu"))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="Target 4 is out of bounds"):
+            run_stacked(LocalSgd(batch_size=5), [space.read(net)], [own], [context])
+        monkeypatch.setattr(stacked, "train_clients", lambda *_, **__: None)
+
+
+class Scaled(nn.Linear):
+    """Computes something else than its class says."""
+
+
+@pytest.mark.parametrize(
+    ("layers", "fit"),
+    [
+        ([nn.Linear(12, 4)], True),
+        ([nn.Flatten(), nn.Linear(12, 5), nn.Identity(), nn.ReLU(), nn.Linear(5, 4, bias=False)], True),
+        ([nn.Linear(12, 5), nn.Linear(5, 4)], False),
+        ([nn.Linear(12, 5), nn.ReLU(), nn.ReLU(), nn.Linear(5, 4)], False),
+        ([nn.ReLU(), nn.Linear(12, 4)], False),
+        ([nn.Linear(12, 4), nn.ReLU()], False),
+        ([nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 4)], False),
+        ([nn.Linear(12, 5), nn.ReLU(), Scaled(5, 4)], False),
+        ([], False),
+    ],
+)
+def test_which_chains_the_kernel_can_train(layers, fit):
+    net = nn.Sequential(*layers)
+    found = trainable_layers(list(net.named_children()), FlatSpace(net))
+    assert (found is not None) is fit
+    if found:
+        weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
+        assert [(layer.outputs, layer.inputs) for layer in found] == [tuple(weight.shape) for weight in weights]
+
+
+def test_chains_with_a_frozen_part_are_not_for_the_kernel():
+    net = nn.Sequential(nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 4))
+    assert trainable_layers(list(net.named_children()), FlatSpace(net, ["2.weight", "2.bias"])) is None

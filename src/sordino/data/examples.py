@@ -68,7 +68,7 @@ class Examples:
                 )
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return self.labels.shape[0]
 
     def take(self, indices: Tensor) -> Examples:
         """The examples at these rows, in this order."""

@@ -12,6 +12,8 @@ from torch.nn.functional import cross_entropy, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from sordino.data.examples import Examples
+from sordino.engine.dense import trainable_layers
+from sordino.kernels.dense_clients import DenseClient, train_clients
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext
 from sordino.models import Dropout, Net
@@ -35,26 +37,66 @@ def run_stacked(
     job: LocalSgd, starts: Sequence[Tensor], clients: Sequence[Examples], contexts: Sequence[ClientContext]
 ) -> list[Tensor]:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
-    updates = [start.new_zeros(()).expand_as(start) for start in starts]
-    order = [k for k, own in enumerate(clients) if len(own)]
-    if not order:
-        return updates
-    context = contexts[0]
-    batches = [list(job.batches(len(own), c.generator("batches"))) for own, c in zip(clients, contexts, strict=True)]
-    order.sort(key=lambda k: -len(batches[k]))
-    feed = _Feed([clients[k] for k in order], [batches[k] for k in order], context.device)
-    flat = torch.stack([starts[k] for k in order])
-    views = context.space.views(flat)
-    models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
-    chain = _Chain(context.net, models, [contexts[k].generator("dropout") for k in order])
-    velocities = job.optimiser.velocities(list(models.values()))
-    for rows in feed:
-        chain.step(job, rows, velocities)
-    for name, view in views.items():
-        torch.sub(models[name], view, out=view)
-    for k, update in zip(order, flat, strict=True):
-        updates[k] = update
-    return updates
+    steps = [job.workload(len(own))[1] for own in clients]
+    order = sorted((k for k, own in enumerate(clients) if len(own)), key=lambda k: -steps[k])
+    active = _Active(
+        starts=[starts[k] for k in order],
+        clients=[clients[k] for k in order],
+        contexts=[contexts[k] for k in order],
+        orders=[list(job.orders(len(clients[k]), contexts[k].generator("batches"))) for k in order],
+    )
+    updates = dict(zip(order, active.updates(job), strict=True))
+    return [updates[k] if k in updates else start.new_zeros(()).expand_as(start) for k, start in enumerate(starts)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Active:
+    """The clients that have rows, those with more steps first."""
+
+    starts: list[Tensor]
+    clients: list[Examples]
+    contexts: list[ClientContext]
+    orders: list[list[Tensor]]
+
+    def updates(self, job: LocalSgd) -> Sequence[Tensor]:
+        if not self.clients:
+            return []
+        found = self.by_kernel(job)
+        return list(self.by_torch(job) if found is None else found)
+
+    def by_kernel(self, job: LocalSgd) -> Tensor | None:
+        """One update a row, or None where the kernel for dense clients cannot do this work."""
+        context = self.contexts[0]
+        layers = trainable_layers(dense_layers(context.net) or [], context.space)
+        if job.momentum or layers is None or context.device.type != "cpu":
+            return None
+        people = [
+            DenseClient(start=start, features=own.features("cpu").flatten(1), labels=own.labels, orders=orders)
+            for start, own, orders in zip(self.starts, self.clients, self.orders, strict=True)
+        ]
+        return train_clients(
+            layers,
+            people,
+            batch_size=max(job.workload(len(own))[0] for own in self.clients),
+            learning_rate=job.learning_rate,
+            weight_decay=job.weight_decay,
+        )
+
+    def by_torch(self, job: LocalSgd) -> Tensor:
+        """One update a row."""
+        context = self.contexts[0]
+        batches = [[rows for order in own for rows in job.batches(order)] for own in self.orders]
+        feed = _Feed(self.clients, batches, context.device)
+        flat = torch.stack(self.starts)
+        views = context.space.views(flat)
+        models = {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
+        chain = _Chain(context.net, models, [one.generator("dropout") for one in self.contexts])
+        velocities = job.optimiser.velocities(list(models.values()))
+        for rows in feed:
+            chain.step(job, rows, velocities)
+        for name, view in views.items():
+            torch.sub(models[name], view, out=view)
+        return flat
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _SIGNATURES = {
     "conv3x3": [*[_ADDRESS] * 4, *[_COUNT] * 5, _THREADS],
     "conv_weight_rows": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "conv_weight_sum": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
+    "dense_clients": [*[_ADDRESS] * 2, *[_COUNT] * 4, *[_REAL] * 2, _THREADS],
 }
 
 

@@ -27,13 +27,19 @@ class LocalSgd:
     weight_decay: NotNegative = 0.0
     full_batch: bool = False
 
-    def batches(self, examples: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """The rows of each step. Every schedule draws them from the client's own generator, so all see the same batches."""
-        if self.full_batch:
-            yield torch.arange(examples)
-            return
-        for _ in range(self.epochs):
-            yield from torch.randperm(examples, generator=generator).split(self.batch_size)
+    def orders(self, examples: int, generator: torch.Generator) -> Iterator[Tensor]:
+        """All rows in the order of each pass. Every schedule draws it from the client's own generator, so all see the same."""
+        for _ in range(self.passes):
+            yield torch.arange(examples) if self.full_batch else torch.randperm(examples, generator=generator)
+
+    def batches(self, order: Tensor) -> tuple[Tensor, ...]:
+        """The rows of each step of a pass."""
+        steps: tuple[Tensor, ...] = order.split(self.workload(len(order))[0])
+        return steps
+
+    @property
+    def passes(self) -> int:
+        return 1 if self.full_batch else self.epochs
 
     def workload(self, examples: int) -> tuple[int, int]:
         if self.full_batch:
@@ -70,9 +76,10 @@ class LocalSgd:
         labels: Tensor,
         batches: torch.Generator,
     ) -> Iterator[list[Tensor]]:
-        for rows in self.batches(len(labels), batches):
-            loss = cross_entropy(module(features[rows]), labels[rows])
-            yield list(torch.autograd.grad(loss, parameters))
+        for order in self.orders(len(labels), batches):
+            for rows in self.batches(order):
+                loss = cross_entropy(module(features[rows]), labels[rows])
+                yield list(torch.autograd.grad(loss, parameters))
 
     def descend(self, parameters: list[Tensor], gradients: Iterator[list[Tensor]]) -> None:
         optimiser = self.optimiser

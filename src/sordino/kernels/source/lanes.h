@@ -6,6 +6,13 @@
 
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
+/* lanes of two vectors in the order given: 0 to 7 are the first's, 8 to 15 the second's */
+#if defined(__clang__)
+#define MERGE(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define MERGE(one, other, ...) __builtin_shuffle(one, other, (masks){__VA_ARGS__})
+#endif
+
 #endif
 
 #define LANES 8
@@ -17,5 +24,12 @@ typedef int32_t masks __attribute__((vector_size(4 * LANES)));
 
 #define LOAD(address) (*(const lanes *)(address))
 #define STORE(address, value) (*(lanes *)(address) = (value))
+
+/* lanes of two vectors in the order given: 0 to 7 are the first's, 8 to 15 the second's */
+#if defined(__clang__)
+#define MERGE(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define MERGE(one, other, ...) __builtin_shuffle(one, other, (masks){__VA_ARGS__})
+#endif
 
 #endif

@@ -1,0 +1,143 @@
+/* Products of small matrices, c = kept c + scale (a b): a tile of up to six rows and BLOCK columns of c stays in
+   registers while a run of steps goes by. One of b and c is kept in panels of BLOCK columns, rows x BLOCK each; the last
+   panel is filled up with columns that nobody reads. */
+#ifndef SORDINO_PANELS_H
+#define SORDINO_PANELS_H
+
+#include "lanes.h"
+
+#define TILE 6
+#define RUN 128  /* steps at a time */
+#define PANELS 2 /* at a time: so much of b, and a tile of a, lie in the nearest cache */
+#define AHEAD 8  /* cache lines that each tile asks for of what is read next */
+
+typedef struct {
+    const float *a, *b;
+    float *c;
+    int64_t a_row, a_step, b_step, c_row, steps;
+    float kept, scale;
+} operands;
+
+INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
+                 int64_t c_row, const operands *o) {
+    lanes low[TILE], high[TILE];
+    for (int i = 0; i < rows; i++)
+        low[i] = high[i] = (lanes){0};
+    int64_t steps = o->steps;
+    do { /* there is at least one step, and to know it keeps the tile in registers */
+        const lanes b_low = LOAD(b), b_high = LOAD(b + LANES);
+        for (int i = 0; i < rows; i++)
+            low[i] += a[i * a_row] * b_low, high[i] += a[i * a_row] * b_high;
+        a += a_step, b += b_step;
+    } while (--steps);
+    for (int i = 0; i < rows; i++, c += c_row) {
+        STORE(c, o->kept * LOAD(c) + o->scale * low[i]);
+        STORE(c + LANES, o->kept * LOAD(c + LANES) + o->scale * high[i]);
+    }
+}
+
+/* by panels: b is made of panels, and c lies in rows; by rows: a step is a row of a and b, and c is made of panels */
+#define TILES(ROWS)                                                                                          \
+    static void by_panels_##ROWS(const operands *o) {                                                        \
+        tile(ROWS, o->a, o->a_row, 1, o->b, BLOCK, o->c, o->c_row, o);                                       \
+    }                                                                                                        \
+    static void by_rows_##ROWS(const operands *o) {                                                          \
+        tile(ROWS, o->a, 1, o->a_step, o->b, o->b_step, o->c, BLOCK, o);                                     \
+    }
+
+TILES(6) TILES(5) TILES(4) TILES(3) TILES(2) TILES(1)
+
+typedef void tile_of(const operands *);
+static tile_of *const by_panels[TILE + 1] = {0,           by_panels_1, by_panels_2, by_panels_3,
+                                             by_panels_4, by_panels_5, by_panels_6};
+static tile_of *const by_rows[TILE + 1] = {0, by_rows_1, by_rows_2, by_rows_3, by_rows_4, by_rows_5, by_rows_6};
+
+static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
+
+static int64_t panels_of(int64_t columns) { return (columns + BLOCK - 1) / BLOCK; }
+
+/* an odd number of cache lines, so that the same column of many rows does not fall on few places of the cache */
+static int64_t row_of(int64_t columns) { return (panels_of(columns) | 1) * BLOCK; }
+
+/* what will be read soon: these rows of a matrix of this width */
+typedef struct {
+    const float *matrix;
+    const int64_t *rows;
+    int64_t count, width, column;
+} preview;
+
+/* a little of it comes nearer while there is something to compute */
+static void look_ahead(preview *next) {
+    for (int line = 0; line < AHEAD && next->count; line++) {
+        __builtin_prefetch(next->matrix + *next->rows * next->width + next->column);
+        next->column += BLOCK;
+        if (next->column >= next->width)
+            next->column = 0, next->rows++, next->count--;
+    }
+}
+
+/* panels begin b_panel and c_panel apart */
+static void multiply(tile_of *const *tiles, operands all, int64_t rows, int64_t panels, int64_t b_panel,
+                     int64_t c_panel, preview *next) {
+    operands o = all;
+    for (int64_t step = 0; step < all.steps; step += RUN)
+        for (int64_t group = 0; group < panels; group += PANELS)
+            for (int64_t row = 0; row < rows; row += TILE)
+                for (int64_t panel = group; panel < least(group + PANELS, panels); panel++) {
+                    o.a = all.a + row * all.a_row + step * all.a_step;
+                    o.b = all.b + panel * b_panel + step * all.b_step;
+                    o.c = all.c + panel * c_panel + row * all.c_row;
+                    o.steps = least(RUN, all.steps - step);
+                    o.kept = step ? 1 : all.kept;
+                    tiles[least(TILE, rows - row)](&o);
+                    look_ahead(next);
+                }
+}
+
+/* c += a b for b in panels */
+static void add_product(const float *a, int64_t a_row, int64_t steps, const float *b, float *c, int64_t c_row,
+                        int64_t rows, int64_t columns, preview *next) {
+    const operands all = {.a = a, .b = b, .c = c, .a_row = a_row, .a_step = 1, .b_step = BLOCK, .c_row = c_row,
+                          .steps = steps, .kept = 1, .scale = 1};
+    multiply(by_panels, all, rows, panels_of(columns), steps * BLOCK, BLOCK, next);
+}
+
+/* c = kept c + scale (a' b), for c in panels */
+static void add_outer_product(const float *a, int64_t a_row, int64_t columns_of_a, const float *b, int64_t b_row,
+                              int64_t columns_of_b, float *c, int64_t rows, float kept, float scale, preview *next) {
+    const operands all = {.a = a, .b = b, .c = c, .a_row = 1, .a_step = a_row, .b_step = b_row, .c_row = BLOCK,
+                          .steps = rows, .kept = kept, .scale = scale};
+    multiply(by_rows, all, columns_of_a, panels_of(columns_of_b), BLOCK, columns_of_a * BLOCK, next);
+}
+
+/* eight rows become eight columns */
+INLINE void transpose_lanes(const float *from, int64_t from_row, float *to, int64_t to_row) {
+    lanes a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++)
+        a[i] = LOAD(from + i * from_row);
+    for (int i = 0; i < LANES; i += 2) {
+        b[i] = MERGE(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[i + 1] = MERGE(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        const int k = i / 2 * 4 + i % 2;
+        a[k] = MERGE(b[k], b[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[k + 2] = MERGE(b[k], b[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        STORE(to + i * to_row, MERGE(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+        STORE(to + (i + 4) * to_row, MERGE(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+    }
+}
+
+static void transpose(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows, int64_t columns) {
+    const int64_t whole_rows = rows / LANES * LANES, whole_columns = columns / LANES * LANES;
+    for (int64_t row = 0; row < whole_rows; row += LANES)
+        for (int64_t column = 0; column < whole_columns; column += LANES)
+            transpose_lanes(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = row < whole_rows ? whole_columns : 0; column < columns; column++)
+            to[column * to_row + row] = from[row * from_row + column];
+}
+
+#endif
