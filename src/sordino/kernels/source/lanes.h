@@ -6,13 +6,6 @@
 
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
-/* lanes of two vectors in the order given: 0 to 7 are the first's, 8 to 15 the second's */
-#if defined(__clang__)
-#define MERGE(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
-#else
-#define MERGE(one, other, ...) __builtin_shuffle(one, other, (masks){__VA_ARGS__})
-#endif
-
 #endif
 
 #define LANES 8
