@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ def federate(
 ) -> RunningFederation:
     """Everything a run would build, for a model and data that no file names."""
     tune_allocator()
+    gc.freeze()  # as every command does after its imports
     everyones = [data(client) for client in range(clients)]
     sizes = [len(own) for own in everyones]
     tariff = make_tariff(

@@ -11,7 +11,7 @@ from benchmarks.lockstep import Absent, Contestant, peers_python, serve
 from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
 
-OURS, FLOOR = "sordino", "its matrix products alone"
+OURS, FLOOR = "sordino", "its multiplications in one matrix product"
 NEVER_IDLE = ("flower", "flower, kept lean")
 BLOCKS = 2
 ABSENT = "absent: "

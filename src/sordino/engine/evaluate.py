@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sordino.data.examples import Examples
+from sordino.kernels import fastest
 from sordino.models import Net
 
 CHUNK = 1024
@@ -45,10 +47,11 @@ def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
 
 
 def _logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
-    net.eval()
+    quick = fastest(copy.deepcopy(net)).eval()
     with torch.inference_mode():
-        chunks = [net(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(CHUNK)]
-    net.train()
+        chunks = [
+            quick(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(CHUNK)
+        ]
     return torch.cat(chunks)
 
 
