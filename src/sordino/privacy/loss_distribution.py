@@ -20,6 +20,9 @@ from sordino.privacy.normal import Floats, log_ndtr, ndtr
 TAIL_STANDARD_DEVIATIONS = 10.0
 """Gaussian noise beyond this has mass 8e-24 and is counted as an infinite loss."""
 
+FIRST_TILT, TILTS = 0.5, 6
+"""Chernoff's bound is tried at tilts from half to sixteen over the standard deviation; each is twice the one before."""
+
 ROUNDING_PER_TRANSFORM, ROUNDING_PER_STEP = 1e-14, 3e-17
 """Allowance in δ for floating-point rounding, several times what 100,000 composed Gaussians show."""
 
@@ -185,8 +188,8 @@ def window(parts: Sequence[tuple[Losses, int]], tail: float) -> Window:
     """Chernoff bounds on the composed loss, both sides together at most `tail`."""
     low = float(sum(count * part.start for part, count in parts))
     high = float(sum(count * (part.start + len(part.mass) - 1) for part, count in parts))
-    centred = []
     centre, variance = 0.0, 0.0
+    centred = []
     for part, count in parts:
         places = np.arange(len(part.mass), dtype=np.float64)
         mean = float((part.mass * places).sum())
@@ -195,20 +198,31 @@ def window(parts: Sequence[tuple[Losses, int]], tail: float) -> Window:
         variance += count * float((part.mass * places**2).sum())
         centred.append((part.mass, places, count))
     needed = math.log(2 / tail)
-    for tilt in np.geomspace(0.5, 16, 9) / math.sqrt(max(variance, 1e-12)):
-        down = sum(count * _log_moment(mass, places, -tilt) for mass, places, count in centred)
-        up = sum(count * _log_moment(mass, places, tilt) for mass, places, count in centred)
-        low = max(low, centre - (down + needed) / tilt)
-        high = min(high, centre + (up + needed) / tilt)
+    tilts = FIRST_TILT / math.sqrt(max(variance, 1e-12)) * np.exp2(np.arange(TILTS, dtype=np.float64))
+    down, up = np.zeros(TILTS), np.zeros(TILTS)
+    for mass, places, count in centred:
+        down += count * _log_moments(mass, places, -tilts)
+        up += count * _log_moments(mass, places, tilts)
+    low = max(low, float(np.max(centre - (down + needed) / tilts)))
+    high = min(high, float(np.min(centre + (up + needed) / tilts)))
     return Window(low=math.floor(low), high=math.ceil(high), tail=tail)
 
 
-def _log_moment(mass: Floats, places: Floats, tilt: float) -> float:
-    """log E[e^(tilt·place)]; infinite where it cannot be computed, which makes for no bound."""
-    if max(tilt * places[0], tilt * places[-1]) > 700:
-        return math.inf
-    moment = float((mass * np.exp(tilt * places)).sum())
-    return math.log(moment) if moment > 0 else -math.inf
+def _log_moments(mass: Floats, places: Floats, tilts: Floats) -> Floats:
+    """log E[e^(tilt·place)] for tilts that double, each from the square of the one before.
+
+    Infinite where it cannot be computed, which makes for no bound.
+    """
+    moments = np.full(len(tilts), math.inf)
+    possible = int(np.sum(np.maximum(tilts * places[0], tilts * places[-1]) <= 700))
+    powers = np.exp(tilts[0] * places) if possible else places
+    for number in range(possible):
+        if number:
+            np.square(powers, out=powers)
+        moments[number] = np.einsum("i,i->", mass, powers)
+    with np.errstate(divide="ignore"):
+        logarithms: Floats = np.log(moments)
+    return logarithms
 
 
 def compose(parts: Sequence[tuple[Losses, int]], kept: Window) -> Losses:
@@ -221,7 +235,8 @@ def compose(parts: Sequence[tuple[Losses, int]], kept: Window) -> Losses:
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     offset, finite = 0, 0.0
     for part, count in parts:
-        spectrum *= np.fft.rfft(part.mass, size) ** count
+        transform = np.fft.rfft(part.mass, size)
+        spectrum *= transform if count == 1 else transform**count
         offset += count * part.start
         finite += count * math.log1p(-part.infinite) if part.infinite < 1 else -math.inf
     rounding = ROUNDING_PER_TRANSFORM + ROUNDING_PER_STEP * sum(count for _, count in parts)
