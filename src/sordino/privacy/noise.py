@@ -29,7 +29,7 @@ from sordino.kernels.gaussian import gaussian_pairs, suits_gaussian
 Device = str | torch.device
 
 _CHUNK = 131_072  # words of scratch: small enough for the cache, large enough for torch to use its threads
-_RESERVE = 4 * _CHUNK
+_RESERVE = 8 * _CHUNK
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(8 * _CHUNK))
 _LARGEST_SQUARED_RADIUS = torch.tensor(126 * math.log(2), dtype=torch.float64)
@@ -140,7 +140,8 @@ class SecureNoise(_CipherNoise):
                 self._reserve, self._left = super().gaussian(_RESERVE, std=1.0, stream=stream), _RESERVE
             self._left -= size
             unit = self._reserve.narrow(0, self._left, size)
-        return torch.mul(unit, std).to(device)
+        noise = torch.mul(unit, std)
+        return noise if device == "cpu" else noise.to(device)
 
     def _key(self, purpose: str, stream: int) -> bytes:
         return os.urandom(_KEY_BYTES)
