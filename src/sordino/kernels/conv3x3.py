@@ -7,8 +7,8 @@ from torch import Tensor
 
 from sordino.kernels.native import addresses, channels_last, library, threads
 
-BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 150_000
-"""Beyond these the transformed weights no longer stay in the cache, and torch is as fast."""
+BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS, MOST_WEIGHTS_PER_POSITION = 16, 64, 600_000, 600
+"""Beyond these tiles are few, transformed weights no longer stay in the cache, or transforming them takes too long: torch is as fast."""
 
 PLACES = 16
 
@@ -16,17 +16,19 @@ PLACES = 16
 def suits(weight: Tensor, pictures: Tensor, *, stride: int, padding: int) -> bool:
     """Whether the kernel can convolve such pictures, both ways, and is the faster way."""
     outputs, channels, *kernel = weight.shape
+    positions = pictures.shape[2] * pictures.shape[3]
     return (
         kernel == [3, 3]
         and stride == padding == 1
         and channels % BLOCK == outputs % BLOCK == 0
-        and weight.numel() <= MOST_WEIGHTS
-        and pictures.shape[2] * pictures.shape[3] >= FEWEST_POSITIONS
+        and positions >= FEWEST_POSITIONS
+        and weight.numel() <= min(MOST_WEIGHTS, MOST_WEIGHTS_PER_POSITION * len(pictures) * positions)
     )
 
 
 def convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """What torch.conv2d gives with stride and padding of one."""
+    weight = channels_last(weight)
     of_output, of_channel, of_row, of_column = weight.stride()
     outputs, channels = weight.shape[:2]
     return _convolved(inputs, weight, 0, (channels, outputs, of_output, of_channel, of_row, of_column), bias)
@@ -34,6 +36,7 @@ def convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def passed_back(grads: Tensor, weight: Tensor) -> Tensor:
     """The gradient of the inputs: a convolution by the weights turned half round, from outputs to channels."""
+    weight = channels_last(weight)
     of_output, of_channel, of_row, of_column = weight.stride()
     outputs, channels = weight.shape[:2]
     last = 2 * (of_row + of_column)

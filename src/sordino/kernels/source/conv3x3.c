@@ -144,27 +144,43 @@ static void convolve_one(const float *x, const float *weights, const float *bias
     }
 }
 
-/* G g G' for every channel and output: weights become PLACES x channels x outputs; `strides` are those of output,
-   channel, row and column, and the last two may be negative */
+/* G g G' of LANES weights at a time: `found` is PLACES vectors, `apart` from each other */
+INLINE void transform_weights(const float *w, int64_t of_row, int64_t of_column, float *found, int64_t apart) {
+    lanes rows[4][3];
+    for (int64_t column = 0; column < 3; column++, w += of_column) {
+        const lanes a = LOAD(w), b = LOAD(w + of_row), c = LOAD(w + 2 * of_row), sum = (a + c) * 0.5f, half = b * 0.5f;
+        rows[0][column] = a, rows[1][column] = sum + half, rows[2][column] = sum - half, rows[3][column] = c;
+    }
+    for (int64_t row = 0; row < 4; row++, found += 4 * apart) {
+        const lanes a = rows[row][0], c = rows[row][2], sum = (a + c) * 0.5f, half = rows[row][1] * 0.5f;
+        STORE(found, a), STORE(found + apart, sum + half);
+        STORE(found + 2 * apart, sum - half), STORE(found + 3 * apart, c);
+    }
+}
+
+/* from weights whose channels lie together: LANES channels of LANES outputs, turned so that outputs lie together */
+INLINE void turn_weights(const float *w, int64_t of_output, int64_t of_row, int64_t of_column, float *to,
+                         int64_t outputs, int64_t apart) {
+    float found[PLACES * LANES * LANES];
+    for (int64_t k = 0; k < LANES; k++)
+        transform_weights(w + k * of_output, of_row, of_column, found + k * LANES, LANES * LANES);
+    for (int64_t place = 0; place < PLACES; place++)
+        transpose_lanes(found + place * LANES * LANES, LANES, to + place * apart, outputs);
+}
+
+/* weights become PLACES x channels x outputs; the strides are those of output, channel, row and column; output's or
+   channel's is 1, and the last two may be negative */
 void conv3x3_weights(const float *weight, float *transformed, int64_t channels, int64_t outputs, int64_t of_output,
                      int64_t of_channel, int64_t of_row, int64_t of_column) {
     const int64_t apart = channels * outputs;
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t k = 0; k < outputs; k++) {
+    for (int64_t c = 0; c < channels; c += of_output == 1 ? 1 : LANES)
+        for (int64_t k = 0; k < outputs; k += LANES) {
             const float *w = weight + k * of_output + c * of_channel;
-            float rows[4][3];
-            for (int64_t column = 0; column < 3; column++) {
-                const float a = w[column * of_column], b = w[of_row + column * of_column];
-                const float d = w[2 * of_row + column * of_column];
-                rows[0][column] = a, rows[1][column] = (a + b + d) / 2;
-                rows[2][column] = (a - b + d) / 2, rows[3][column] = d;
-            }
             float *to = transformed + c * outputs + k;
-            for (int64_t row = 0; row < 4; row++) {
-                const float a = rows[row][0], b = rows[row][1], d = rows[row][2];
-                to[4 * row * apart] = a, to[(4 * row + 1) * apart] = (a + b + d) / 2;
-                to[(4 * row + 2) * apart] = (a - b + d) / 2, to[(4 * row + 3) * apart] = d;
-            }
+            if (of_output == 1)
+                transform_weights(w, of_row, of_column, to, apart);
+            else
+                turn_weights(w, of_output, of_row, of_column, to, outputs, apart);
         }
 }
 
