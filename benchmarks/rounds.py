@@ -11,7 +11,7 @@ from benchmarks.lockstep import Absent, Contestant, peers_python, serve
 from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
 
-OURS, FLOOR = "sordino", "its multiplications in one matrix product"
+OURS, YARDSTICK = "sordino", "its multiplications in one matrix product"
 NEVER_IDLE = ("flower", "flower, kept lean")
 BLOCKS = 2
 ABSENT = "absent: "
@@ -25,7 +25,7 @@ def measure() -> list[dict[str, object]]:
 def _rows(job: RoundJob) -> list[dict[str, object]]:
     """Ours and pfl-research take turns; Flower has blocks of its own, because Ray keeps the cores busy even when idle."""
     dense = len(job.input_shape) == 1
-    seconds: dict[str, list[float]] = {name: [] for name in (OURS, *PEERS, *([FLOOR] if dense else []))}
+    seconds: dict[str, list[float]] = {name: [] for name in (OURS, *PEERS, *([YARDSTICK] if dense else []))}
     notes: dict[str, str] = {}
     alone = [[name] for name in seconds if name in NEVER_IDLE]
     together = [name for name in seconds if name not in NEVER_IDLE]
@@ -68,8 +68,8 @@ def _block(job: RoundJob, names: list[str], seconds: dict[str, list[float]], not
 def _enter(name: str, job: RoundJob) -> Contestant:
     if name == OURS:
         return Contestant(["-m", "benchmarks.rounds", job.name])
-    if name == FLOOR:
-        return Contestant(["-m", "benchmarks.arithmetic_floor", job.name])
+    if name == YARDSTICK:
+        return Contestant(["-m", "benchmarks.arithmetic_yardstick", job.name])
     return Contestant(arguments(name, job.name), python=peers_python())
 
 

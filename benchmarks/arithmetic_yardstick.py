@@ -1,4 +1,4 @@
-"""As much arithmetic as a round of dense models cannot do without, in one large matrix product: no engine can be faster."""
+"""A yardstick: as much arithmetic as a round of dense models cannot do without, in one large matrix product of torch's."""
 
 from __future__ import annotations
 
