@@ -29,6 +29,14 @@ def test_no_row_leaves_longer_than_the_bound(rows, bound, norm):
     assert (torch.linalg.vector_norm(clipped, ord=2 if norm == "l2" else 1, dim=1) <= bound).all()
 
 
+@pytest.mark.parametrize("numbers", [50_000, 3_000_000])
+@pytest.mark.parametrize("value", [0.01, 1e-23])
+def test_long_rows_and_vanishing_squares_are_not_found_too_short(numbers, value):
+    bound = value * math.sqrt(numbers) / 3
+    clipped = clip_rows([torch.full((numbers,), value)], Clip(bound=bound, norm="l2")).double()
+    assert 0.99 * bound < torch.linalg.vector_norm(clipped) <= bound
+
+
 def test_a_factor_too_small_for_full_precision_is_zero():
     rows = torch.tensor([[0.0, 0.0, 3.4012669942723044e38], [1.0, 0.0, 0.0]])
     clipped = clip_rows(rows, Clip(bound=0.03125, norm="l1"))

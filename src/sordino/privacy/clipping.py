@@ -91,17 +91,14 @@ _ORDERS: dict[Norm, int] = {"l1": 1, "l2": 2}
 
 
 def _norm(rows: Tensor, norm: Norm) -> Tensor:
-    """Of each row; in double precision where single precision overflows."""
-    found: Tensor = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1)
-    if not bool(torch.isfinite(found).all()):
-        found = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1, dtype=torch.float64)
+    """Of each row, summed in double precision: in single, long rows would be found too short, and squares could vanish or overflow."""
+    found: Tensor = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1, dtype=torch.float64)
     return found
 
 
 def _norms(rows: Sequence[Tensor], norm: Norm) -> Tensor:
     """The same for rows that lie apart."""
-    found = torch.stack([torch.linalg.vector_norm(row, ord=_ORDERS[norm]) for row in rows])
-    return found if bool(torch.isfinite(found).all()) else torch.stack([_norm(row, norm).double() for row in rows])
+    return torch.stack([_norm(row, norm) for row in rows])
 
 
 class ClippedContributions(Protocol):
