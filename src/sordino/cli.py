@@ -75,14 +75,42 @@ def plan(
 
 
 @app.command()
+def finish(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an unfinished run.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make model and summary of the rounds that an unfinished run has completed and paid for, and train no more."""
+    from sordino.report.terminal import summary_table, watching
+
+    with quick_imports():
+        from sordino.engine.simulate import finish as finish_run
+
+    with watching(quiet=as_json) as watch:
+        summary = finish_run(folder, watch=watch)
+    _show(summary, as_json, lambda: summary_table([summary]))
+
+
+@app.command()
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
     as_json: AsJson = False,
+    check: Annotated[
+        bool,
+        typer.Option("--verify", help="Price the ledger again from its file alone, and compare with what is told."),
+    ] = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="HTML", help="Also draw the run into this page.")
     ] = None,
 ) -> None:
-    """Show a finished run."""
+    """Show a finished run, or check that a run folder holds together."""
+    if check:
+        with quick_imports():
+            from sordino.engine.verify import verify
+            from sordino.report.terminal import verification_table
+
+        found = verify(folder)
+        _show(found, as_json, lambda: verification_table(found))
+        return
     with quick_imports():
         from sordino.engine.record import RunRecord, read_summary
         from sordino.report.terminal import curve, summary_table

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import random
-import signal
 import time
 
 import pytest
@@ -46,7 +45,7 @@ def test_twenty_kills_at_random_moments_change_nothing(tiny, tmp_path, servers):
         child.start()
         _wait_until_working(folder, child)
         time.sleep(moments.uniform(0.0, 0.12))
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
         child.join()
         if (folder / "summary.json").exists():
             _same_as_unbroken(folder, tmp_path / "unbroken")

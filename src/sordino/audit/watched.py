@@ -38,7 +38,8 @@ class WatchedDoor(Door):
         self._watch = watch
 
     def open(self, line: Line) -> Permit:
-        return _WatchedPermit(line, self.ledger.charge(line), self, self._watch)
+        number = self.ledger.charge(line)
+        return _WatchedPermit(self.ledger.lines[number], number, self, self._watch)
 
 
 class _WatchedPermit(Permit):

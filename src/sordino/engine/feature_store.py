@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.locate import data_folder
 from sordino.data.public import digest
-from sordino.files import disk_errors, write_whole
+from sordino.files import locked, make_folder, remove_unfinished, write_whole
 
 FOLDER_VARIABLE = "SORDINO_FEATURES"
 PART_ROWS = 1000
@@ -44,19 +45,27 @@ class FeatureStore:
         compute: Callable[[Examples], Tensor],
         found_more: Callable[[int], None] = lambda more: None,
     ) -> Tensor:
-        """The outputs for these examples: read where they are there, computed and kept where not."""
-        folder = features_folder()
-        with disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        """The outputs for these examples: read where they are there, computed and kept where not.
+
+        One process at a time computes; another that needs outputs of the same body waits, and then finds them.
+        """
+        folder = features_folder() / self._body[:24]
+        make_folder(folder)
         found = []
-        for rows in torch.arange(len(examples)).split(PART_ROWS):
-            part = examples.take(rows)
-            path = folder / f"{sha256((self._body + digest(part)).encode()).hexdigest()[:24]}.safetensors"
-            if path.exists():
-                found_more(len(part))
-            else:
-                write_whole(path, save({"outputs": compute(part).contiguous()}))
-            found.append(_read(path))
+        with ExitStack() as turn:
+            is_mine = False
+            for rows in torch.arange(len(examples)).split(PART_ROWS):
+                part = examples.take(rows)
+                path = folder / f"{sha256((self._body + digest(part)).encode()).hexdigest()[:24]}.safetensors"
+                if not path.exists() and not is_mine:
+                    turn.enter_context(locked(folder / ".lock"))
+                    remove_unfinished(folder)
+                    is_mine = True
+                if path.exists():
+                    found_more(len(part))
+                else:
+                    write_whole(path, save({"outputs": compute(part).contiguous()}))
+                found.append(_read(path))
         return torch.cat(found)
 
 

@@ -6,7 +6,8 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,22 @@ from torch import Tensor
 from sordino import __version__
 from sordino.core import SordinoError
 from sordino.experiment import Experiment
-from sordino.files import disk_errors, to_json, write_whole
+from sordino.files import (
+    append_row,
+    locked,
+    make_folder,
+    remove_unfinished,
+    to_json,
+    whole_rows,
+    write_whole,
+)
 from sordino.kernels.native import SWITCH, library
 from sordino.methods.method import State
+from sordino.privacy.ledger_file import read_book
 
+MODEL = "model.safetensors"
 KERNELS, TORCH_ALONE = "compiled kernels", "torch alone"
-SCHEMA = 1
+SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
 
 
@@ -33,6 +44,8 @@ class Checkpoint:
 
     rounds_done: int
     ledger_lines: int
+    ledger_head: str
+    """The digest that the ledger ended with when so many lines were in it."""
     seconds: float
     bytes_up: int
     bytes_down: int
@@ -50,30 +63,29 @@ class RunRecord:
         self.ledger = folder / "ledger.jsonl"
         self.metrics = folder / "metrics.jsonl"
         self.checkpoint = folder / "checkpoint.safetensors"
-        self.model = folder / "model.safetensors"
         self.summary = folder / "summary.json"
         self.diagnostics = folder / "non-private-diagnostics"
         self.personal = folder / "private-to-each-client"
+        self.release = folder / "release"
 
-    def begin(self, experiment: Experiment, *, resume: bool, facts: dict[str, Any]) -> dict[str, Any]:
-        """Open the folder for this experiment; returns the facts that were settled when the run first began."""
-        if self.experiment.exists():
-            return self._continue(experiment, resume)
-        with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        if any(self.folder.iterdir()):
-            raise SordinoError(f"{self.folder} holds other files and no run; choose an empty or new folder with --out.")
-        content = {
-            "schema": SCHEMA,
-            "fingerprint": experiment.fingerprint(),
-            "experiment": experiment.model_dump(mode="json"),
-            "facts": facts,
-            "versions": versions(),
-        }
-        write_whole(self.experiment, to_json(content, indent=2).encode())
-        return facts
+    @property
+    def model(self) -> Path:
+        """The final model: of a secure run in the part that may be published."""
+        published = self.release / MODEL
+        return published if published.exists() else self.folder / MODEL
 
-    def _continue(self, experiment: Experiment, resume: bool) -> dict[str, Any]:
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the folder: one run, one process."""
+        return locked(
+            self.folder / ".lock",
+            busy=f"Another process is working on the run in {self.folder}; wait until it has ended, or choose another --out folder.",
+        )
+
+    def settled(self, experiment: Experiment, *, resume: bool) -> dict[str, Any] | None:
+        """What a run of this experiment settled here when it began, if it may go on; None where none has begun."""
+        if not self.experiment.exists():
+            self._refuse_other_files()
+            return None
         found = self.read_experiment()
         if found["fingerprint"] != experiment.fingerprint():
             raise SordinoError(
@@ -92,6 +104,42 @@ class RunRecord:
         facts: dict[str, Any] = found["facts"]
         return facts
 
+    def begin(self, experiment: Experiment, facts: dict[str, Any]) -> None:
+        """Write down what is run and what was settled; from here on the folder holds a run."""
+        content = {
+            "schema": SCHEMA,
+            "fingerprint": experiment.fingerprint(),
+            "experiment": experiment.model_dump(mode="json"),
+            "facts": facts,
+            "versions": versions(),
+        }
+        write_whole(self.experiment, _json_file(content))
+
+    def give_up(self) -> None:
+        """Take away what was written for a run that has not begun; only while the folder is locked."""
+        if not self.experiment.exists():
+            with suppress(OSError):
+                remove_unfinished(self.folder)
+                self.ledger.unlink(missing_ok=True)
+
+    def remove_empty(self) -> None:
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _refuse_other_files(self) -> None:
+        """A folder in which a run was killed before it began, with nothing charged, is as good as new."""
+        if not self.folder.exists():
+            return
+        remove_unfinished(self.folder)
+        others = [path for path in self.folder.iterdir() if path.name != ".lock"]
+        if others == [self.ledger] and not read_book(self.ledger).lines:
+            return
+        if others:
+            raise SordinoError(
+                f"{self.folder} holds other files and no run, such as {sorted(path.name for path in others)[0]!r}; "
+                "choose an empty or new folder with --out."
+            )
+
     def read_experiment(self) -> dict[str, Any]:
         try:
             content: dict[str, Any] = json.loads(self.experiment.read_text(encoding="utf-8"))
@@ -99,12 +147,17 @@ class RunRecord:
             raise SordinoError(
                 f"{self.folder} is not a run folder: {self.experiment.name} is missing or damaged; give the folder that --out named."
             ) from error
+        if content.get("schema") != SCHEMA:
+            raise SordinoError(
+                f"{self.experiment} should have schema {SCHEMA}, but got {content.get('schema')}; it belongs to another version of "
+                "sordino, so use that one."
+            )
         return content
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         state = {key: value.detach().cpu().contiguous() for key, value in checkpoint.state.items()}
-        about = {key: value for key, value in checkpoint.__dict__.items() if key != "state"}
-        write_whole(self.checkpoint, save(state, metadata={"about": json.dumps(about), "digest": _digest(state)}))
+        about = json.dumps({key: value for key, value in checkpoint.__dict__.items() if key != "state"})
+        write_whole(self.checkpoint, save(state, metadata={"about": about, "digest": _digest(state, about)}))
 
     def personal_file(self, rounds_done: int) -> Path:
         """What clients keep for themselves after so many rounds; it is written before the checkpoint that counts on it."""
@@ -123,7 +176,7 @@ class RunRecord:
             with safe_open(self.checkpoint, framework="pt") as file:
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
                 metadata = file.metadata()
-                if metadata["digest"] != _digest(state):
+                if metadata["digest"] != _digest(state, metadata["about"]):
                     raise ValueError("its checksum does not match")
                 return Checkpoint(**json.loads(metadata["about"]), state=state)
         except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
@@ -132,8 +185,7 @@ class RunRecord:
             ) from error
 
     def append_metrics(self, row: dict[str, Any]) -> None:
-        with disk_errors(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
-            file.write(to_json(row) + "\n")
+        append_row(self.metrics, to_json(row).encode() + b"\n", durable=False)
 
     def keep_metrics_before(self, round_number: int) -> None:
         """Drop rows of rounds that will be done again."""
@@ -144,13 +196,11 @@ class RunRecord:
     def read_metrics(self) -> list[dict[str, Any]]:
         if not self.metrics.exists():
             return []
-        text = self.metrics.read_text(encoding="utf-8")
-        return [json.loads(row) for row in text[: text.rfind("\n") + 1].splitlines()]
+        return [json.loads(row) for row in whole_rows(self.metrics.read_bytes()).splitlines()]
 
     def save_diagnostics(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         """Non-private diagnostics of one round of a simulation, in a folder of their own."""
-        with disk_errors(self.diagnostics):
-            self.diagnostics.mkdir(exist_ok=True)
+        make_folder(self.diagnostics)
         content = save(
             {key: value.detach().cpu().contiguous() for key, value in tensors.items()}, metadata={"private": "no"}
         )
@@ -163,10 +213,33 @@ class RunRecord:
             for path in sorted(self.diagnostics.glob("round-*.safetensors"))
         }
 
-    def finish(self, weights: dict[str, Tensor], summary: dict[str, Any]) -> None:
-        """Write the model, then the summary: a folder with a summary is complete."""
-        write_whole(self.model, save({key: value.detach().cpu().contiguous() for key, value in weights.items()}))
-        write_whole(self.summary, to_json({"schema": SCHEMA, **summary}, indent=2).encode())
+    def finish(self, weights: dict[str, Tensor], summary: dict[str, Any], release: Release | None) -> None:
+        """Write the model, then the summary: a folder with a summary is complete.
+
+        With a `release`, the model and all that may be published of the run lie in a folder of their own.
+        """
+        content = save({key: value.detach().cpu().contiguous() for key, value in weights.items()})
+        if release is not None:
+            make_folder(self.release)
+            write_whole(
+                self.release / "metrics.jsonl", "".join(to_json(row) + "\n" for row in release.metrics).encode()
+            )
+            write_whole(self.release / "summary.json", _json_file({"schema": SCHEMA, **release.summary}))
+        write_whole((self.folder if release is None else self.release) / MODEL, content)
+        digests = {"model_sha256": hashlib.sha256(content).hexdigest()}
+        write_whole(self.summary, _json_file({"schema": SCHEMA, **summary, **digests}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What may be published of a secure run besides the model."""
+
+    summary: dict[str, Any]
+    metrics: Sequence[dict[str, Any]]
+
+
+def _json_file(content: dict[str, Any]) -> bytes:
+    return to_json(content, indent=2).encode()
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -177,6 +250,11 @@ def read_summary(folder: Path) -> dict[str, Any]:
         )
     summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return summary
+
+
+def facts_digest(facts: Mapping[str, Any]) -> str:
+    """Of what a run settled when it began."""
+    return hashlib.blake2b(to_json(dict(facts)).encode(), digest_size=16).hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -198,8 +276,8 @@ def _demand_same_kernels(folder: Path, then: str) -> None:
     )
 
 
-def _digest(state: State) -> str:
-    digest = hashlib.blake2b(digest_size=16)
+def _digest(state: State, about: str) -> str:
+    digest = hashlib.blake2b(about.encode(), digest_size=16)
     for key in sorted(state):
         digest.update(key.encode())
         digest.update(state[key].contiguous().view(-1).numpy().tobytes())

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
-from sordino.data.public import public_source
+from sordino.data.public import digest, public_source
 from sordino.data.raw import Array
 from sordino.data.source import Source, SourceSettings, labels_and_columns, load
 from sordino.engine.choice import charges_before
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
-from sordino.engine.tariff import Tariff, make_tariff
+from sordino.engine.tariff import Multipliers, Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
 from sordino.methods.method import RoundsAware
@@ -48,6 +49,15 @@ class Federated:
     @property
     def sizes(self) -> list[int]:
         return [int(size) for size in self.partition.sizes]
+
+    def digest(self) -> str:
+        """The same for the same rows dealt out in the same way, and for no others. It is as private as the rows are."""
+        found = blake2b(digest_size=16)
+        for part in (self.source.train, self.source.test):
+            found.update(digest(part).encode())
+        for dealt in (self.partition, self.newcomers):
+            found.update(b"" if dealt is None else dealt.indices.tobytes() + dealt.sizes.tobytes())
+        return found.hexdigest()
 
     def client(self, client: int) -> Private[Examples]:
         if self.newcomers is not None and client >= self.partition.clients:
@@ -254,11 +264,16 @@ def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequen
 
 
 def prepare(
-    experiment: Experiment, *, folder: Path, progress: Progress, describing: Progress = lambda done, total: None
+    experiment: Experiment,
+    *,
+    folder: Path,
+    progress: Progress,
+    describing: Progress = lambda done, total: None,
+    settled: Multipliers | None = None,
 ) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves.
 
-    `progress` follows the start, `describing` what a frozen body makes of the data.
+    `progress` follows the start, `describing` what a frozen body makes of the data. A run that goes on has its noise `settled`.
     """
     device = make_device(experiment.engine.device)
     method = make_method(experiment)
@@ -277,6 +292,7 @@ def prepare(
         clients=federated.partition.clients,
         sizes=federated.sizes,
         before=charges_before(experiment, make_tuning(experiment), method, federated.sizes),
+        settled=settled,
     )
     start.prepare(
         model.built,

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from sordino.core import SordinoError
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
@@ -19,16 +20,19 @@ from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
-from sordino.engine.record import Checkpoint, RunRecord
+from sordino.engine.record import Checkpoint, RunRecord, facts_digest
+from sordino.engine.release import make_release
 from sordino.engine.schedule import Workers, choose
 from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
-from sordino.engine.summary import epsilon_by_view, summarise
-from sordino.engine.tariff import budget_of
+from sordino.engine.summary import summarise
+from sordino.engine.tariff import Multipliers, budget_of
 from sordino.experiment import Experiment
+from sordino.experiment import experiment as checked
+from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
 from sordino.privacy.door import Door
-from sordino.privacy.ledger import Ledger
+from sordino.privacy.ledger import Ledger, OverBudget
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.streams import stream_id
 from sordino.tuning import Phase
@@ -57,39 +61,85 @@ def simulate(
     out: Path,
     *,
     resume: bool = False,
+    finish: bool = False,
     folder: Path | None = None,
     watch: Watcher = lambda moment: None,
 ) -> dict[str, Any]:
-    """Run an experiment into a run record; returns its summary."""
+    """Run an experiment into a run record; returns its summary.
+
+    `resume` goes on where the record stands; `finish` makes model and summary of the rounds that are done, and trains no more.
+    """
     tune_allocator()
-    setup = prepare(
-        experiment,
-        folder=folder or Path.cwd(),
-        progress=lambda done, total: watch(Moment("pre-training", done, total)),
-        describing=lambda done, total: watch(Moment("features", done, total)),
-    )
+    record = RunRecord(out)
+    begin = folder or Path.cwd()
     with ExitStack() as closing:
-        return _Simulation(setup, RunRecord(out), closing, resume, watch).run()
+        is_new = not out.exists()
+        if not is_new:
+            closing.enter_context(record.locked())
+        settled = record.settled(experiment, resume=resume or finish)
+        setup = prepare(
+            experiment,
+            folder=begin,
+            progress=lambda done, total: watch(Moment("pre-training", done, total)),
+            describing=lambda done, total: watch(Moment("features", done, total)),
+            settled=None if settled is None else Multipliers.from_json(settled),
+        )
+        if is_new:
+            make_folder(out)
+            closing.callback(record.remove_empty)
+            closing.enter_context(record.locked())
+            closing.callback(record.give_up)
+            record.settled(experiment, resume=False)  # nobody else has begun here in the meantime
+        run = _Simulation(setup, record, closing, settled=settled, folder=begin, finish=finish, watch=watch)
+        return run.run()
+
+
+def finish(out: Path, *, watch: Watcher = lambda moment: None) -> dict[str, Any]:
+    """Make model and summary of the rounds that a run in this folder has completed; returns its summary."""
+    record = RunRecord(out)
+    found, checkpoint = record.read_experiment(), record.load_checkpoint()
+    if checkpoint is None or not checkpoint.rounds_done:
+        raise SordinoError(
+            f"{out} has no completed round to make a model of; continue it with `sordino run ... --resume`."
+        )
+    return simulate(checked(found["experiment"]), out, finish=True, folder=Path(found["facts"]["folder"]), watch=watch)
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, record: RunRecord, closing: ExitStack, resume: bool, watch: Watcher) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        record: RunRecord,
+        closing: ExitStack,
+        *,
+        settled: dict[str, Any] | None,
+        folder: Path,
+        finish: bool,
+        watch: Watcher,
+    ) -> None:
         self.setup, self.record, self.watch = setup, record, watch
+        self._finish_now = finish
         self._closing = closing
-        self.workers = self._hire()
+        self.workers = self._make_workers()
         first = setup.space.read(setup.net)
-        facts = record.begin(
-            setup.experiment,
-            resume=resume,
-            facts=_settle(setup, self.workers, first) if not record.experiment.exists() else {},
-        )
+        data_digest = setup.loaded.digest()
+        facts = settled or {
+            **_settle(setup, self.workers, first),
+            "data_digest": data_digest,
+            "folder": str(folder),
+        }
         checkpoint = record.load_checkpoint()
-        self.ledger = _open_ledger(setup, record, checkpoint)
+        self.ledger = _make_ledger(setup, record, facts, data_digest)
+        if settled is None:
+            self.ledger.create()
+            record.begin(setup.experiment, facts)
+        else:
+            _reopen(self.ledger, checkpoint, replay=_is_simulation(setup.experiment) and not finish)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
         kept: State = dict(checkpoint.state) if checkpoint else {"model": first}
         self._clips = MovedClips.taken_from(kept)
         self.state = {key: value.to(setup.device) for key, value in kept.items()}
-        self.next_round = checkpoint.rounds_done if checkpoint else 0
+        self.next_round = self._saved = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self.schedule = facts["schedule"]
         self._door = Door(self.ledger, _noise_source(setup.experiment))
@@ -118,7 +168,7 @@ class _Simulation:
         if fresh:
             self.state = {"model": self.setup.space.read(self.setup.net)}
 
-    def _hire(self) -> Workers:
+    def _make_workers(self) -> Workers:
         engine = self.setup.experiment.engine
         workers = Workers(
             self.setup.net,
@@ -151,20 +201,45 @@ class _Simulation:
         )
 
     def run(self) -> dict[str, Any]:
+        """Train what is left of the rounds, unless only the end is wanted, and sum up."""
+        rounds, ended = self.setup.experiment.rounds, ""
+        if self._finish_now and self.next_round < rounds:
+            ended = self._stop("somebody asked for it with `sordino finish`")
+        while not ended and self.next_round < rounds:
+            try:
+                self._round(self.next_round)
+            except OverBudget as refused:
+                if not self.next_round:
+                    raise
+                self.watch(Moment("training", self.next_round, rounds, note=str(refused)))
+                ended = self._stop("the budget was spent (a round that is cut off is charged again)")
+        return self._finish(ended)
+
+    def _round(self, number: int) -> None:
         experiment = self.setup.experiment
-        for number in range(self.next_round, experiment.rounds):
-            begin = time.perf_counter()
-            if number and self.setup.phase(number) != self.setup.phase(number - 1):
-                self._switch(self.setup.phase(number))
-            self.state = self.setup.method.round(number, self.state, self.federation)
-            metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
-            self.seconds += time.perf_counter() - begin
-            if (number + 1) % experiment.engine.checkpoint_every == 0 or number + 1 == experiment.rounds:
-                self._save(number + 1)
-            self.watch(
-                Moment("training", number + 1, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon"))
-            )
-        return self._finish()
+        begin = time.perf_counter()
+        if number and self.setup.phase(number) != self.setup.phase(number - 1):
+            self._save(number)
+            self._switch(self.setup.phase(number))
+        self.state = self.setup.method.round(number, self.state, self.federation)
+        self.next_round = number + 1
+        metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
+        self.seconds += time.perf_counter() - begin
+        if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
+            self._save(self.next_round)
+        self.watch(
+            Moment("training", self.next_round, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon"))
+        )
+
+    def _stop(self, why: str) -> str:
+        """End before the last round, with the model as it stands; what has been paid for is not lost."""
+        done, rounds = self.next_round, self.setup.experiment.rounds
+        self._save(done)
+        if not any(row["round"] == done - 1 for row in self.record.read_metrics()):
+            self._evaluate(done - 1)
+        note = f"Training ended after {done} of {rounds} rounds, because {why}."
+        self.watch(Moment("training", done, rounds, note=note))
+        return note
 
     def _switch(self, phase: Phase) -> None:
         """Go on in another phase from the model reached so far; whatever else was kept belongs to the old coordinates."""
@@ -177,7 +252,7 @@ class _Simulation:
     def _move_to(self, phase: Phase) -> None:
         self.workers.close()
         self.setup = in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total)))
-        self.workers = self._hire()
+        self.workers = self._make_workers()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
         """Scores on the public test split, which are free, and ε so far."""
@@ -198,6 +273,8 @@ class _Simulation:
         return metrics
 
     def _save(self, rounds_done: int) -> None:
+        if self._saved == rounds_done > 0:
+            return
         traffic = self._traffic
         if self.personal is not None:
             self.personal.save(self.record.personal_file(rounds_done))
@@ -205,6 +282,7 @@ class _Simulation:
             Checkpoint(
                 rounds_done=rounds_done,
                 ledger_lines=len(self.ledger.lines),
+                ledger_head=self.ledger.head,
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
@@ -213,6 +291,7 @@ class _Simulation:
             )
         )
         self.record.forget_personal_files(except_for=rounds_done)
+        self._saved = rounds_done
 
     def _public_figures(self) -> dict[str, float]:
         method = self.setup.method
@@ -226,20 +305,34 @@ class _Simulation:
             **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
-    def _finish(self) -> dict[str, Any]:
-        setup = self.setup
+    def _finish(self, ended: str) -> dict[str, Any]:
+        setup, ledger = self.setup, self.ledger
+        experiment = setup.experiment
         setup.space.write(setup.net, self.state["model"])
+        metrics = self.record.read_metrics()
         summary = summarise(
             setup,
-            metrics=self.record.read_metrics(),
-            epsilon=epsilon_by_view(self.ledger),
+            metrics=metrics,
+            ledger=ledger,
+            rounds=self.next_round,
+            ended=ended,
             seconds=self.seconds,
             traffic=self._traffic,
             choice=self.choice or {},
             schedule=self.schedule,
-            diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
+            diagnostics=self._diagnostics() if _is_simulation(experiment) else {},
         )
-        self.record.finish(setup.whole.state_dict(), summary)
+        release = None
+        if not _is_simulation(experiment):
+            release = make_release(
+                summary,
+                metrics,
+                tariff=setup.tariff,
+                ledger=ledger,
+                privacy=experiment.privacy,
+                public_figures=self._public_figures(),
+            )
+        self.record.finish(setup.whole.state_dict(), summary, release)
         return summary
 
 
@@ -256,7 +349,7 @@ def _is_simulation(experiment: Experiment) -> bool:
 
 
 def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, Any]:
-    """What is decided once, when a run first begins."""
+    """What is decided once, when a run first begins; a resumed run reads it from the record."""
     asked = setup.experiment.engine.schedule
     seconds: dict[str, float] = {}
     name = "workers" if asked == "auto" else asked
@@ -271,24 +364,38 @@ def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, An
             shape=source.shape,
             start=start,
         )
-    return {"schedule": name, "trial_seconds": seconds, "noise_multiplier": setup.tariff.noise_multiplier}
+    return {
+        "schedule": name,
+        "trial_seconds": seconds,
+        **setup.tariff.multipliers.to_json(),
+    }
 
 
-def _open_ledger(setup: Setup, record: RunRecord, checkpoint: Checkpoint | None) -> Ledger:
+def _make_ledger(setup: Setup, record: RunRecord, facts: dict[str, Any], data_digest: str) -> Ledger:
+    """The run's ledger, bound to its settings, to the data at hand and to what was settled."""
     privacy = setup.experiment.privacy
     budget = budget_of(privacy) if setup.tariff.protected else None
     bills = setup.tariff.worst_bills(privacy.view).values() if budget else ()
-    ledger = Ledger(
+    return Ledger(
         clients=setup.federated.partition.clients,
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         budget=budget,
         path=record.ledger,
         planned=bills,
+        about={
+            "settings_fingerprint": setup.experiment.fingerprint(),
+            "data_digest": data_digest,
+            "facts_digest": facts_digest(facts),
+        },
     )
-    kept = checkpoint.ledger_lines if checkpoint else 0
-    ledger.open(keep=kept, replay=privacy.noise_source == "seeded")
-    return ledger
+
+
+def _reopen(ledger: Ledger, checkpoint: Checkpoint | None, *, replay: bool) -> None:
+    if checkpoint is None:
+        ledger.open(keep=0, replay=replay)
+    else:
+        ledger.open(keep=checkpoint.ledger_lines, replay=replay, head=checkpoint.ledger_head)
 
 
 def _noise_source(experiment: Experiment) -> NoiseSource:

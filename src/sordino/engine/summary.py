@@ -39,14 +39,19 @@ def summarise(
     setup: Setup,
     *,
     metrics: Sequence[Mapping[str, Any]],
-    epsilon: dict[View, dict[str, Any]],
+    ledger: Ledger,
+    rounds: int,
+    ended: str,
     seconds: float,
     traffic: Traffic,
     choice: dict[str, Any],
     schedule: str,
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
-    """The last round is always evaluated, so the scores are those of the final model."""
+    """The last completed round is always evaluated, so the scores are those of the final model.
+
+    `ended` says why there were fewer `rounds` than planned; nothing where there were not.
+    """
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
     simulated = privacy.noise_source == "seeded"
@@ -61,7 +66,7 @@ def summarise(
         "unit": tariff.unit,
         "neighbours": privacy.neighbours,
         "view": privacy.view,
-        "epsilon": epsilon,
+        "epsilon": epsilon_by_view(ledger),
         "noise_multiplier": tariff.noise_multiplier,
         "clip_norm": tariff.clip.bound,
         "mechanism": tariff.mechanism_name,
@@ -73,7 +78,9 @@ def summarise(
         else "",
         "clients": tariff.sampler.clients,
         "expected_cohort": tariff.sampler.expected_cohort,
-        "rounds": experiment.rounds,
+        "rounds": rounds,
+        "rounds_planned": experiment.rounds,
+        "ended_early": ended,
         "parameters": sum(parameter.numel() for parameter in setup.whole.parameters()),
         "trained_parameters": setup.space.size,
         "phases": [
@@ -85,6 +92,8 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
-        "warnings": warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
+        "ledger_head": ledger.head,
+        "ledger_lines": len(ledger.lines),
+        "warnings": [*([ended] if ended else []), *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes))],
         "non_private_diagnostics": diagnostics,
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
 from sordino.experiment import Experiment, PrivacySection
@@ -43,6 +43,23 @@ if TYPE_CHECKING:
 
 LISTED_IN_PLAN = 20
 """Up to this many clients, a plan lists the ε of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multipliers:
+    """How much noise is drawn: settled when a run begins, kept in its record, and never worked out again."""
+
+    common: float
+    per_client: Mapping[int, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        own = {str(client): multiplier for client, multiplier in self.per_client.items()}
+        return {"noise_multiplier": self.common, "noise_multiplier_per_client": own}
+
+    @staticmethod
+    def from_json(facts: Mapping[str, Any]) -> Multipliers:
+        own = {int(client): float(multiplier) for client, multiplier in facts["noise_multiplier_per_client"].items()}
+        return Multipliers(common=float(facts["noise_multiplier"]), per_client=own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +100,10 @@ class Tariff:
             return self.placement
         return "central" if self.pooled else "local"
 
+    @property
+    def multipliers(self) -> Multipliers:
+        return Multipliers(common=self.noise_multiplier, per_client=self.per_client)
+
     def multiplier(self, client: int) -> float:
         return self.per_client.get(client, self.noise_multiplier)
 
@@ -109,10 +130,10 @@ class Tariff:
             groups.setdefault(id(price), ([], price))[0].append(client)
         return list(groups.values())
 
-    def bill(self, client: int, view: View) -> Counter[DpEvent]:
-        """What this client is charged over the whole run if it is drawn as often as can be."""
+    def bill(self, client: int, view: View, *, until: int | None = None) -> Counter[DpEvent]:
+        """What this client is charged over the whole run, or `until` some round, if it is drawn as often as can be."""
         sampler = self.sampler
-        rounds = range(client % sampler.period, sampler.rounds, sampler.period)
+        rounds = range(client % sampler.period, sampler.rounds if until is None else until, sampler.period)
         first = {self.mechanism.stage(number): number for number in reversed(rounds)}
         turns = Counter(self.mechanism.stage(number) for number in rounds)
         bill: Counter[DpEvent] = Counter(self.before)
@@ -217,8 +238,9 @@ def make_tariff(
     clients: int,
     sizes: Sequence[int] | None,
     before: Mapping[DpEvent, int] = MappingProxyType({}),
+    settled: Multipliers | None = None,
 ) -> Tariff:
-    """The tariff of an experiment, with the noise worked out where a target ε was given."""
+    """The tariff of an experiment, with the noise worked out where a target ε was given, or `settled` when the run began."""
     privacy = experiment.privacy
     mechanism: Mechanism = member(MECHANISMS, privacy.mechanism_table, where="privacy.mechanism")
     if method.unit == "client" and method.protected and mechanism.not_for_clients:
@@ -251,7 +273,9 @@ def make_tariff(
         personal=isinstance(method, Personalised),
         before=before,
     )
-    return _with_noise(tariff, privacy, clients) if method.protected else tariff
+    if not method.protected:
+        return tariff
+    return _with_noise(tariff, privacy, clients) if settled is None else _with_settled_noise(tariff, privacy, settled)
 
 
 def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:
@@ -304,6 +328,15 @@ def budget_of(privacy: PrivacySection) -> Budget | None:
         return None
     own = dict(enumerate(privacy.client_epsilon or ()))
     return Budget(view=privacy.view, epsilon=privacy.epsilon or max(own.values()), per_client=own)
+
+
+def _with_settled_noise(tariff: Tariff, privacy: PrivacySection, settled: Multipliers) -> Tariff:
+    return dataclasses.replace(
+        tariff,
+        noise_multiplier=settled.common,
+        per_client=settled.per_client,
+        retires=privacy.client_epsilon is not None,
+    )
 
 
 def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff:

@@ -107,4 +107,5 @@ class Door:
         """Contributions that were not finite and so counted as zero: a number that is not private, for simulations."""
 
     def open(self, line: Line) -> Permit:
-        return Permit(line, self.ledger.charge(line), self)
+        number = self.ledger.charge(line)
+        return Permit(self.ledger.lines[number], number, self)

@@ -2,81 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import json
 import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sordino.core import VIEWS, Neighbours, Norm, SordinoError, Unit, View
-from sordino.files import disk_errors, write_whole
+from sordino.core import VIEWS, Neighbours, SordinoError, View
+from sordino.files import append_row, disk_errors, write_whole
 from sordino.privacy.accounting import Spent, spent
-from sordino.privacy.events import from_json, to_json
-from sordino.privacy.mechanisms import UPDATE, Part
+from sordino.privacy.ledger_file import Book, Header, header_row, line_row, read_book, read_lines
+from sordino.privacy.line import Line
 from sordino.privacy.pricing import Charge, neighbours_in
 
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
 
+__all__ = ["LISTED", "Accounts", "Budget", "Ledger", "Line", "OverBudget", "ViewReport", "read_lines"]
+
 Multiset = Counter["DpEvent"]
 
 LISTED = 1000
 """Up to this many clients, ε is listed for each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One release: what was done, to whom, and what it costs in each view."""
-
-    round: int
-    label: str
-    unit: Unit
-    owner: str
-    """Who draws the noise: `server`, or `client 7`."""
-    mechanism: str
-    norm: Norm
-    clip_bound: float
-    noise_multiplier: float
-    releases: int
-    """How many noisy values this line allows."""
-    period: int = 1
-    residue: int = 0
-    """The pool whose members pay the `pool` charges: clients that leave `residue` when divided by `period`."""
-    participants: tuple[int, ...] = ()
-    others: tuple[Part, ...] = ()
-    """What else is released from the same batch; the charges are for all of it jointly."""
-    moving_clip: bool = False
-    """Whether the clip moves from one release to the next, beginning at `clip_bound`; noise is then scaled to it."""
-    charges: tuple[Charge, ...]
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        first = Part(name=UPDATE, clip_bound=self.clip_bound, noise_multiplier=self.noise_multiplier)
-        return (first, *self.others)
-
-    def to_json(self) -> dict[str, Any]:
-        charges = [
-            {"view": c.view, "whom": c.whom, "event": to_json(c.event), "because": c.because} for c in self.charges
-        ]
-        bound = self.clip_bound if math.isfinite(self.clip_bound) else "inf"
-        plain = {"clip_bound": bound, "participants": list(self.participants), "charges": charges}
-        others = [dict(part.__dict__) for part in self.others]
-        return {**self.__dict__, **plain, "others": others}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Line:
-        charges = tuple(Charge(**{**charge, "event": from_json(charge["event"])}) for charge in data["charges"])
-        exact = {
-            "clip_bound": float(data["clip_bound"]),
-            "participants": tuple(data["participants"]),
-            "others": tuple(Part(**part) for part in data.get("others", ())),
-            "charges": charges,
-        }
-        return Line(**{**data, **exact})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +67,17 @@ class Accounts:
                 total.update(events)
         return total
 
+    def representatives(self, period: int, residue: int, clients: int) -> Iterator[int]:
+        """One member of a pool for each distinct bill that its members have to pay."""
+        seen = set()
+        paid = (client for client in self._own if client % period == residue)
+        idle = (client for client in range(residue, clients, period) if client not in self._own)
+        for client in itertools.chain(paid, itertools.islice(idle, 1)):
+            bill = frozenset(self.of(client).items())
+            if bill not in seen:
+                seen.add(bill)
+                yield client
+
     def bills(self, clients: int) -> dict[frozenset[tuple[DpEvent, int]], list[int]]:
         """Clients that paid the same, together, so that each distinct bill is priced once.
 
@@ -148,7 +110,7 @@ class Ledger:
     """Accounts for one run. With a path, every line is on disk before the release it allows.
 
     Formal guarantee: `charge` either raises and changes nothing, or returns after the lines are durable; the budget is
-    checked over everything charged so far plus the new lines.
+    checked over everything charged so far plus the new lines. A file that somebody else changed is not written to.
     """
 
     def __init__(
@@ -160,48 +122,85 @@ class Ledger:
         budget: Budget | None = None,
         path: Path | None = None,
         planned: Iterable[Mapping[DpEvent, int]] = (),
+        about: Mapping[str, str] | None = None,
     ) -> None:
         self.clients = clients
         self.delta = delta
         self.neighbours = neighbours
         self.budget = budget
         self.path = path
+        self.about = dict(about or {})
         self.lines: list[Line] = []
+        self._heads: list[str] = []
+        self._length: int | None = None
+        self._attempt = 0
         self._accounts: dict[View, Accounts] = {view: Accounts() for view in VIEWS}
-        self._reasons: dict[View, str] = {}
+        self._reasons: dict[tuple[View, DpEvent], str] = {}
         self._replayed: list[Line] = []
         self._approved: dict[float, list[Multiset]] = defaultdict(list)
         for events in planned:
             self._approve(Counter(events))
 
-    def open(self, *, keep: int, replay: bool) -> None:
-        """Continue a ledger found on disk, whose first `keep` lines belong to completed rounds.
+    @property
+    def head(self) -> str:
+        """The digest that the row of the last line ends with; nothing for a ledger without a file."""
+        return self._heads[len(self.lines)] if self._heads else ""
+
+    @property
+    def header(self) -> Header:
+        return Header(clients=self.clients, delta=self.delta, neighbours=self.neighbours, about=self.about)
+
+    def create(self) -> None:
+        """Begin the file with its header; one that is there already is not overwritten once it holds a line."""
+        assert self.path is not None
+        if self.path.exists() and read_book(self.path).lines:
+            raise SordinoError(
+                f"{self.path} holds the ledger of another run, which must not be overwritten; choose another --out folder."
+            )
+        row, head = header_row(self.header)
+        write_whole(self.path, row)
+        self._length, self._heads = len(row), [head]
+
+    def open(self, *, keep: int, replay: bool, head: str | None = None) -> None:
+        """Continue a ledger found on disk, whose first `keep` lines belong to completed rounds and end with `head`.
 
         Later lines belong to a round that was cut off. With reproducible noise that round is `replay`ed: it must charge the
         same lines again, which then stand once. With secure noise it draws afresh, so what it charged before stays charged.
         A last line cut short was never synced, so its noise was never drawn: it is dropped.
         """
-        if self.path is None or not self.path.exists():
-            lines = []
-        else:
-            lines = read_lines(self.path)
-            write_whole(self.path, "".join(_row(line) + "\n" for line in lines).encode())
-        if len(lines) < keep:
-            raise SordinoError(
-                f"The ledger {self.path} has {len(lines)} whole lines but the checkpoint counts {keep}; "
-                "it was cut or edited, so restore the folder from a copy."
-            )
-        for line in lines[:keep] if replay else lines:
+        assert self.path is not None
+        book = read_book(self.path)
+        self._refuse_other(book, keep, head)
+        if self.path.stat().st_size > book.length:
+            with disk_errors(self.path):
+                os.truncate(self.path, book.length)
+        self._length, self._heads = book.length, list(book.heads)
+        for line in book.lines[:keep] if replay else book.lines:
             self._book(line)
-        self._replayed = lines[keep:] if replay else []
+        self._replayed = list(book.lines[keep:]) if replay else []
+        if not replay:
+            self._attempt = 1 + max((line.attempt for line in book.lines), default=-1)
+
+    @staticmethod
+    def of_book(book: Book) -> Ledger:
+        """The accounts of a ledger found on disk, priced from that file alone."""
+        header = book.header
+        ledger = Ledger(
+            clients=header.clients, delta=header.delta, neighbours=header.neighbours, about=dict(header.about)
+        )
+        for line in book.lines:
+            ledger._book(line)
+        ledger._heads = list(book.heads)
+        return ledger
 
     def charge(self, line: Line) -> int:
         """Check the budget, write the line, and return its number; nothing is drawn before this returns."""
         if self._replayed:
             return self._charge_again(line)
+        line = dataclasses.replace(line, attempt=self._attempt) if self._attempt else line
         self._refuse_over_budget(line)
         if self.path is not None:
-            _append(self.path, _row(line))
+            self._write(line)
         self._book(line)
         return len(self.lines) - 1
 
@@ -225,13 +224,7 @@ class Ledger:
         per_client: dict[int, float] = {}
         worst, worst_client = Spent(epsilon=0.0, delta=self.delta, accountant="none", also={}, note=""), 0
         for bill, clients in self._accounts[view].bills(self.clients).items():
-            price = spent(
-                dict(bill),
-                delta=self.delta,
-                neighbours=neighbours_in(view, self.neighbours),
-                precise=thorough,
-                both=thorough,
-            )
+            price = self._price(dict(bill), view, thorough=thorough)
             per_client.update(dict.fromkeys(clients, price.epsilon))
             if price.epsilon > worst.epsilon:
                 worst, worst_client = price, clients[0]
@@ -240,24 +233,68 @@ class Ledger:
             worst=worst,
             worst_client=worst_client,
             per_client=dict(sorted(per_client.items())),
-            because=self._reasons.get(view, "nothing was released"),
+            because=self._because(view, worst_client) if thorough else "",
         )
+
+    def _price(self, bill: Mapping[DpEvent, int], view: View, *, thorough: bool) -> Spent:
+        return spent(
+            bill,
+            delta=self.delta,
+            neighbours=neighbours_in(view, self.neighbours),
+            precise=thorough,
+            both=thorough,
+        )
+
+    def _because(self, view: View, client: int) -> str:
+        """Why this client pays what it pays: the reason of the charges that cost it most."""
+        bill = self._accounts[view].of(client)
+        if not bill:
+            return "nothing was released"
+        alone = {event: self._price({event: count}, view, thorough=False).epsilon for event, count in bill.items()}
+        return self._reasons[view, max(alone, key=lambda event: alone[event])]
 
     def _book(self, line: Line) -> None:
         self.lines.append(line)
         for charge in line.charges:
             self._accounts[charge.view].add(line, charge)
-            self._reasons[charge.view] = charge.because
+            self._reasons.setdefault((charge.view, charge.event), charge.because)
+
+    def _write(self, line: Line) -> None:
+        assert self.path is not None
+        if self._length is None:
+            self.create()
+        row, head = line_row(line, len(self.lines), before=self.head)
+        self._length = append_row(self.path, row, durable=True, length=self._length)
+        self._heads.append(head)
 
     def _charge_again(self, line: Line) -> int:
+        """Take up the line that was written before the interruption, in place of the same one worked out anew."""
         expected = self._replayed.pop(0)
-        if expected != line:
+        if not expected.same_charge(line):
             raise SordinoError(
                 f"Round {line.round} charged something else before the interruption than it does now; the run folder belongs "
                 "to another version or machine, so start anew with a fresh --out."
             )
-        self._book(line)
+        self._book(expected)
         return len(self.lines) - 1
+
+    def _refuse_other(self, book: Book, keep: int, head: str | None) -> None:
+        if book.header != self.header:
+            name, then, now = _first_difference(book.header, self.header)
+            raise SordinoError(
+                f"The ledger {self.path} was begun with {name} {then}, but this run has {now}; restore what was there, "
+                "or start anew with a fresh --out."
+            )
+        if len(book.lines) < keep:
+            raise SordinoError(
+                f"The ledger {self.path} has {len(book.lines)} whole lines but the checkpoint counts {keep}; "
+                "it was cut or edited, so restore the folder from a copy."
+            )
+        if head is not None and book.heads[keep] != head:
+            raise SordinoError(
+                f"The ledger {self.path} is not the one that the checkpoint was made with: after {keep} lines it ends in "
+                f"{book.heads[keep]}, but the checkpoint says {head}; restore the folder from a copy."
+            )
 
     def _refuse_over_budget(self, line: Line) -> None:
         budget = self.budget
@@ -277,8 +314,7 @@ class Ledger:
     def _representatives(self, line: Line) -> Iterable[int]:
         """One client per distinct bill and budget: the others of the pool fare the same."""
         assert self.budget is not None
-        if line.residue < self.clients:
-            yield line.residue
+        yield from self._accounts[self.budget.view].representatives(line.period, line.residue, self.clients)
         for client in self.budget.per_client:
             if client % line.period == line.residue:
                 yield client
@@ -302,29 +338,8 @@ class Ledger:
                 self._within(events, epsilon)
 
 
-def _row(line: Line) -> str:
-    return json.dumps(line.to_json(), ensure_ascii=False)
-
-
-def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a ledger file; a last line without its newline is not one."""
-    text = path.read_text(encoding="utf-8")
-    try:
-        return [Line.from_json(json.loads(row)) for row in text[: text.rfind("\n") + 1].splitlines()]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SordinoError(
-            f"The ledger {path} has a line that cannot be read ({error}); restore the folder from a copy."
-        ) from error
-
-
-def _append(path: Path, row: str) -> None:
-    """Add one durable line; if the disk refuses, the file is as it was before."""
-    with disk_errors(path), path.open("ab") as file:
-        before = file.tell()
-        try:
-            file.write(row.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.truncate(path, before)
-            raise
+def _first_difference(then: Header, now: Header) -> tuple[str, object, object]:
+    """The first fact in which two headers differ, by its name."""
+    one, other = ({**vars(header), **header.about} for header in (then, now))
+    name = next(name for name in (*other, *one) if name != "about" and one.get(name) != other.get(name))
+    return name, one.get(name, "missing"), other.get(name, "missing")

@@ -130,6 +130,25 @@ def _per_client(view: str, each: Mapping[str, float], of: str = "") -> str:
     return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
 
 
+def verification_table(found: Mapping[str, Any]) -> Table:
+    """ε by the ledger alone beside what the summary tells."""
+    finished = found["finished"]
+    told = "The summary tells the same." if finished else "The run is not finished, so there is no summary yet."
+    table = Table(
+        title=f"{found['ledger_lines']} ledger lines, unbroken",
+        box=SIMPLE_HEAD,
+        caption=f"ε of the worst client at δ = {found['delta']:g}, priced again from the ledger alone. {told} "
+        f"The ledger's head is {found['ledger_head']}: who was told it can see later that nothing was changed.",
+    )
+    for column in ("view", "ε by the ledger", "ε by the summary"):
+        table.add_column(column, justify="right")
+    for view in VIEWS:
+        entry = found["epsilon"][view]
+        summary = "–" if entry["summary"] is None else epsilon_text(entry["summary"])
+        table.add_row(view, epsilon_text(entry["ledger"]), summary)
+    return table
+
+
 def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """One line per configuration: mean and standard deviation over seeds, and the worst ε of each view."""
     seeds = len(rows[0]["accuracies"])
