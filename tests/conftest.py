@@ -38,7 +38,7 @@ def no_lasting_store(tmp_path_factory):
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny():
     """A table for a run of a second: `tiny(rounds=2, privacy={...})` changes single settings."""
     return lambda **changes: merged(TINY, changes)

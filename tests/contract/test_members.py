@@ -95,8 +95,8 @@ def test_the_server_depends_on_releases_alone(name, tiny, tmp_path, monkeypatch)
     recordings = []
     begin = _Simulation.__init__
 
-    def recording(self, *args):
-        begin(self, *args)
+    def recording(self, *args, **settings):
+        begin(self, *args, **settings)
         self.federation = Recording(self.federation)
         recordings.append((self, dict(self.state)))
 
@@ -116,8 +116,8 @@ def test_a_method_gets_released_values_only(name, tiny, tmp_path, monkeypatch):
     seen = []
     begin = _Simulation.__init__
 
-    def recording(self, *args):
-        begin(self, *args)
+    def recording(self, *args, **settings):
+        begin(self, *args, **settings)
         self.federation = Recording(self.federation)
         seen.append(self.federation)
 

@@ -17,7 +17,7 @@ SMALL = ("data.options.limit=400", "rounds=2", "start.epochs=1", "engine.workers
 
 def run(name: str, out: Path, *changes: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     summary = simulate(read(FOLDER / f"{name}.toml", (*SMALL, *changes)), out)
-    lines = [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()[1:]]
     return summary, lines
 
 

@@ -57,7 +57,7 @@ def test_another_body_or_other_examples_are_computed_anew(folder):
 
 def test_a_lost_part_is_made_again_and_a_damaged_one_named(folder):
     parts_computed(FeatureStore(body(), CPU), examples())
-    first, second, _ = sorted(folder.iterdir())
+    first, second, _ = sorted(folder.rglob("*.safetensors"))
     first.unlink()
     assert len(parts_computed(FeatureStore(body(), CPU), examples())) == 1
     second.write_bytes(second.read_bytes()[:20])
@@ -71,7 +71,7 @@ def test_a_run_with_kept_features_is_the_run_without_them(folder, tiny, tmp_path
     table["engine"]["keep_features"] = True
     kept = [sordino.run(table, out=tmp_path / name)["accuracy"] for name in ("first", "second")]
     assert kept == [plain, plain]
-    assert list(folder.glob("*.safetensors"))
+    assert list(folder.rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -82,11 +82,9 @@ TAMPERINGS = [
 
 
 @pytest.fixture(scope="module")
-def half_and_whole(tmp_path_factory):
-    from conftest import TINY, merged
-
+def half_and_whole(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    table = merged(TINY, {"rounds": 5})
+    table = tiny(rounds=5)
     stop_after(table, folder / "half", 3)
     sordino.run(table, out=folder / "whole")
     return table, folder
