@@ -32,9 +32,9 @@ def peers_python() -> str:
     return os.environ.get(PEERS_PYTHON_VARIABLE) or sys.executable
 
 
-def child_environment() -> dict[str, str]:
-    """What a child needs to find this package before any other of its name, and to leave the network alone."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+def child_environment(tree: Path = ROOT) -> dict[str, str]:
+    """What a child needs to find the package of this tree before any other of its name, and to leave the network alone."""
+    paths = [str(tree), str(tree / "src"), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **_OFFLINE, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
@@ -46,7 +46,12 @@ class Contestant:
     """The parent's end of one child process."""
 
     def __init__(
-        self, arguments: Sequence[str], *, python: str = sys.executable, variables: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        *,
+        python: str = sys.executable,
+        variables: Mapping[str, str] | None = None,
+        tree: Path = ROOT,
     ) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open for as long as the child lives)
         try:
@@ -56,8 +61,8 @@ class Contestant:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,
-                cwd=ROOT,
-                env={**child_environment(), **(variables or {})},
+                cwd=tree,
+                env={**child_environment(tree), **(variables or {})},
                 start_new_session=True,
             )
         except OSError as error:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sordino.engine.record import RunRecord
 from sordino.engine.simulate import Moment, Watcher, simulate
 from sordino.experiment import Table, experiment
 
@@ -38,7 +39,7 @@ def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:
     summaries = []
     for name, table in RUNS.items():
         folder = out / name.replace(", ", "-").replace(" ", "-")
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
 
         def watch_named(moment: Moment, name: str = name) -> None:
             stage = name if moment.stage == "training" else f"{name}, {moment.stage}"
@@ -46,3 +47,10 @@ def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:
 
         summaries.append(simulate(experiment({**_COMMON, **table, "name": name}), folder, watch=watch_named))
     return summaries
+
+
+def _clear(folder: Path) -> None:
+    """Take away an earlier demonstration, unless it is still at work."""
+    if folder.exists():
+        with RunRecord(folder).locked():
+            shutil.rmtree(folder, ignore_errors=True)
