@@ -20,7 +20,7 @@ from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
-from sordino.engine.schedule import Workers, choose
+from sordino.engine.schedule import Workers, choose, refuse_unstackable
 from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
@@ -260,6 +260,8 @@ def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, An
     asked = setup.experiment.engine.schedule
     seconds: dict[str, float] = {}
     name = "workers" if asked == "auto" else asked
+    if asked == "stacked":
+        refuse_unstackable(workers, setup.method.job)
     if asked == "auto" and len(setup.phases) == 1:
         sizes, source = setup.federated.sizes, setup.federated.source
         name, seconds = choose(
