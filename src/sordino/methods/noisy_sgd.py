@@ -38,6 +38,7 @@ class NoisySgd:
     batch_size: AtLeastOne | Literal["full"] = 256
     learning_rate: Positive = 0.1
     momentum: Momentum = 0.0
+    """Acts from one local step to the next; every turn begins at rest."""
     weight_decay: NotNegative = 0.0
     physical_batch: AtLeastOne | None = None
 
