@@ -156,7 +156,7 @@ class _Simulation:
             begin = time.perf_counter()
             if number and self.setup.phase(number) != self.setup.phase(number - 1):
                 self._switch(self.setup.phase(number))
-            self.state = self.setup.method.round(number, self.state, self.federation)
+            self.state = self.setup.method.round(number, self.state, self.federation.for_round(number))
             metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
             self.seconds += time.perf_counter() - begin
             if (number + 1) % experiment.engine.checkpoint_every == 0 or number + 1 == experiment.rounds:
