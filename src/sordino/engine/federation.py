@@ -135,7 +135,7 @@ class SimulatedFederation:
             steps = PoissonSteps(
                 releases[task.client], task.data, context, rate=self._rate(task.client), coins=coins, chunk=job.chunk
             )
-            return _released(job.run(broadcast.to(task.client), context, release=steps))
+            return _released(job.run(broadcast.to(task.client), context.public(), release=steps))
 
         models = self.workers.each(self._tasks(cohort, round_number, broadcast), work)
         for client in cohort:

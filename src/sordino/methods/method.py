@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -21,10 +22,9 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientContext:
-    """What client work may know besides its data: where, when, and its own stream of randomness."""
+class PublicContext:
+    """What is public of a client's turn: where, when, and a stream of randomness of its own."""
 
-    net: Net
     space: FlatSpace
     client: int
     round: int
@@ -37,6 +37,17 @@ class ClientContext:
         generator = torch.Generator()
         generator.manual_seed(stream_id(self.seed, purpose, self.round, self.client))
         return generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientContext(PublicContext):
+    """The same for work that sees the client's rows, with a model to work in."""
+
+    net: Net
+
+    def public(self) -> PublicContext:
+        """Without the model, which rows have passed through."""
+        return PublicContext(**{field.name: getattr(self, field.name) for field in dataclasses.fields(PublicContext)})
 
 
 class ClientJob(Protocol):
@@ -114,7 +125,7 @@ class NoisySteps(Protocol):
 
     def workload(self, examples: int) -> tuple[int, int]: ...
 
-    def run(self, start: Released[Tensor], context: ClientContext, *, release: StepRelease) -> Released[Tensor]:
+    def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
         """From the model that was sent to the client's own, by noisy sums alone."""
         ...
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sordino.core import Released
-from sordino.methods.method import ClientContext, StepRelease
+from sordino.methods.method import PublicContext, StepRelease
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 FULL_BATCH_CHUNK = 512
@@ -46,7 +46,7 @@ class NoisySgd:
     def plan_facts(self, rounds: int) -> dict[str, str]:
         return {}
 
-    def run(self, start: Released[Tensor], context: ClientContext, *, release: StepRelease) -> Released[Tensor]:
+    def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
         model = start.value.clone()
         velocity = torch.zeros_like(model)
         for _ in range(self.local_steps):

@@ -15,6 +15,8 @@ from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap
 _ROUNDING = 1 - 2.0**-18
 """Room for the rounding of a float32 norm and of the scaled row."""
 
+_PRECISE = (torch.float32, torch.float64)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
@@ -67,6 +69,11 @@ def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bo
 
     A contribution of another shape is refused: one number stretched over all coordinates would have many times its norm.
     """
+    if like.dtype not in _PRECISE:
+        raise SordinoError(
+            f"Clipped sums need numbers of at least 32 bits, whose rounding the clip leaves room for, but got {like.dtype}; "
+            "keep the model in float32."
+        )
     total, zeroed = torch.zeros_like(like), 0
     rows: list[Tensor] = [_shaped(unwrap(update), like) for update in updates]
     norms = _norms(rows, clip.norm) if rows else total.new_zeros(0)
