@@ -279,7 +279,7 @@ class StepsAtTheDoor:
         self.federation.clips = MovedClips()
         task = Task(client=0, round=number, size=1, start=torch.zeros(0), data=Private(rows))
         context = self.federation.workers.context(self.net, task)
-        steps = self.federation._step_release(number, 0, self.job)
+        steps = self.federation._step_release(number, 0)
         steps.noisy_sum(self.gradients, Private(rows), units=len(rows), context=context, step=0)
         return list(self.seen), steps, context
 

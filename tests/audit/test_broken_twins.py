@@ -14,7 +14,7 @@ from audited import proved_and_claimed
 from sordino.core import mint
 from sordino.engine import tariff
 from sordino.gradients import ClippedGradients
-from sordino.methods import noisy_sgd
+from sordino.methods import step_release
 from sordino.privacy import clipping, door, pricing
 from sordino.privacy.adaptive_clip import COUNT
 from sordino.privacy.door import Permit
@@ -112,7 +112,7 @@ def drawn_twice_as_often(patch):
         ),
     )
     patch.setattr(
-        noisy_sgd,
+        step_release,
         "poisson_batch",
         lambda examples, rate, source, stream: poisson_batch(examples, 2 * rate, source, stream=stream),
     )

@@ -88,8 +88,9 @@ def test_a_covered_mask_shows_no_more_than_its_noise_allows(mask, kept):
 
 
 def charged_as_if_covered(patch):
-    """The broken twin: masks from private weights, priced like a public one, at a door that does not ask."""
+    """The broken twin: masks from private weights, priced like a public one, with nobody to ask."""
     patch.setattr(DpPfedDsu, "uncovered", property(lambda self: ""))
+    patch.setattr(federation_module, "check_on_support", lambda *given, **known: None)
 
     def unguarded(self, value, support):
         noisy = Permit.release(self, value)
@@ -119,8 +120,11 @@ def test_half_the_noise_on_sparse_uploads_is_caught(mask, monkeypatch):
 
 
 @pytest.mark.usefixtures("crafted")
-def test_the_door_refuses_a_private_support_that_was_charged_a_finite_epsilon(monkeypatch):
+def test_the_verb_and_the_door_refuse_a_private_support_that_was_charged_a_finite_epsilon(monkeypatch):
     monkeypatch.setattr(DpPfedDsu, "uncovered", property(lambda self: ""))
+    with pytest.raises(SordinoError, match="declares nothing as uncovered"):
+        seen_by_the_server("local", canaries_are_kept=False)
+    monkeypatch.setattr(federation_module, "check_on_support", lambda *given, **known: None)
     with pytest.raises(SordinoError, match="leaves the support uncovered"):
         seen_by_the_server("local", canaries_are_kept=False)
 

@@ -1,17 +1,15 @@
 """What every member of every axis must do. New members are found and tested by themselves."""
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import torch
 
 import sordino
+from contract import contract_table, play
 from sordino.core import Released, SordinoError
 from sordino.data.partition import PARTITIONERS
-from sordino.engine.simulate import _Simulation, simulate
-from sordino.experiment import experiment
 from sordino.methods import METHODS
 from sordino.methods.method import Upload
 from sordino.models import MODELS, FlatSpace, build, validate
@@ -47,101 +45,12 @@ def test_a_method_runs_and_its_ledger_tells_of_every_round(name, tiny, tmp_path)
     assert 0 <= summary["accuracy"] <= 1
 
 
-@dataclass
-class Recording:
-    """Passes through to a real federation and keeps what came out of it."""
-
-    inner: object
-    releases: list = field(default_factory=list)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def _keep(self, release):
-        self.releases.append(release)
-        return release
-
-    def collect_sum(self, *args):
-        return self._keep(self.inner.collect_sum(*args))
-
-    def collect_each(self, *args):
-        return self._keep(self.inner.collect_each(*args))
-
-    def collect_models(self, *args):
-        return self._keep(self.inner.collect_models(*args))
-
-
-@dataclass
-class Replaying:
-    """Gives recorded releases again; there is no raw data behind it at all."""
-
-    expected_cohort: float
-    sizes: list
-    space: FlatSpace
-    releases: list
-    clip_norm: float = 0.5
-
-    def _next(self, *args):
-        return self.releases.pop(0)
-
-    collect_sum = collect_each = collect_models = _next
-
-    def diagnose(self, *args):
-        """Outside the server's state."""
-
-
 @pytest.mark.parametrize("name", names(METHODS))
-def test_the_server_depends_on_releases_alone(name, tiny, tmp_path, monkeypatch):
-    recordings = []
-    begin = _Simulation.__init__
-
-    def recording(self, *args, **settings):
-        begin(self, *args, **settings)
-        self.federation = Recording(self.federation)
-        recordings.append((self, dict(self.state)))
-
-    monkeypatch.setattr(_Simulation, "__init__", recording)
-    simulate(experiment(tiny(**method_table(name))), tmp_path / "run")
-    simulation, state = recordings[0]
-    federation = simulation.federation
-    replay = Replaying(federation.expected_cohort, list(federation.sizes), federation.space, list(federation.releases))
-    for number in range(4):
-        state = simulation.setup.method.round(number, state, replay)
-    assert state.keys() == simulation.state.keys()
-    assert all(torch.equal(state[key], simulation.state[key]) for key in state)
-
-
-@pytest.mark.parametrize("name", names(METHODS))
-def test_a_method_gets_released_values_only(name, tiny, tmp_path, monkeypatch):
-    seen = []
-    begin = _Simulation.__init__
-
-    def recording(self, *args, **settings):
-        begin(self, *args, **settings)
-        self.federation = Recording(self.federation)
-        seen.append(self.federation)
-
-    monkeypatch.setattr(_Simulation, "__init__", recording)
-    simulate(experiment(tiny(**method_table(name))), tmp_path / "run")
-    for release in seen[0].releases:
+def test_a_method_gets_released_values_only(name):
+    for release in play(contract_table(method_table(name)["method"])).releases:
         values = [upload.value for upload in release] if isinstance(release, list) else [release]
         assert all(isinstance(upload, Upload) for upload in release) if isinstance(release, list) else True
         assert all(isinstance(value, Released) for value in values)
-
-
-def test_a_job_that_reads_a_private_value_or_returns_a_bare_one_fails(tiny, tmp_path):
-    from sordino.methods.dp_fedavg import DpFedAvg
-
-    class Leaky(DpFedAvg):
-        def round(self, number, state, federation):
-            return {"model": state["model"] + federation.data(0).value.features("cpu").sum()}
-
-    METHODS.register("leaky")(Leaky)
-    try:
-        with pytest.raises(AttributeError):
-            sordino.run(tiny(method={"name": "leaky"}), out=tmp_path / "run")
-    finally:
-        del METHODS._members["leaky"]
 
 
 @pytest.mark.parametrize("name", names(MECHANISMS))

@@ -107,6 +107,35 @@ def test_layers_that_overwrite_their_input_are_not_stacked():
     assert dense_layers(chain) is None
 
 
+class Doubling(nn.Sequential):
+    """Computes something else than its layers in turn."""
+
+    def forward(self, inputs):
+        return 2 * super().forward(inputs)
+
+
+class DoublingNet(Net):
+    def forward(self, inputs):
+        return 2 * super().forward(inputs)
+
+
+def chain():
+    return Net(body=nn.Sequential(nn.Linear(12, 5), nn.ReLU()), head=nn.Linear(5, 4))
+
+
+def test_models_that_compute_more_than_their_layers_are_not_stacked():
+    assert dense_layers(chain()) is not None
+    body, head = nn.Sequential(nn.Linear(12, 5), nn.ReLU()), nn.Linear(5, 4)
+    assert dense_layers(Net(body=Doubling(*body), head=head)) is None
+    assert dense_layers(DoublingNet(body=body, head=head)) is None
+    assert dense_layers(Net(body=body, head=Scaled(5, 4))) is None
+    hooked, patched = chain(), chain()
+    hooked.body[0].register_forward_hook(lambda module, given, output: 2 * output)
+    patched.head.forward = lambda inputs: inputs
+    assert dense_layers(hooked) is None
+    assert dense_layers(patched) is None
+
+
 @pytest.fixture
 def kernel_updates(monkeypatch):
     """What the kernel for dense clients answered, call by call."""

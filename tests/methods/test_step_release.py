@@ -19,7 +19,7 @@ from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients, ClippedSum
 from sordino.methods.anchors import layer_groups, power_method
 from sordino.methods.method import ClientContext
-from sordino.methods.step_release import FollowingClip, step_release
+from sordino.methods.step_release import ClippedRelease, FollowingClip, PoissonSteps, step_release
 from sordino.models import FlatSpace, build
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
 from sordino.privacy.clipping import Clip
@@ -30,6 +30,8 @@ from sordino.privacy.ledger import Ledger, Line, read_lines
 from sordino.privacy.mechanisms import Part
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
+from sordino.privacy.samplers import poisson_batch
+from sordino.privacy.streams import stream_id
 
 PUBLIC = {"source": "mnist5k", "visibility": "public"}
 STEPS = {"name": "dp-sgd", "local_steps": 2, "batch_size": 32, "learning_rate": 0.1}
@@ -150,6 +152,26 @@ def test_a_part_that_was_not_charged_is_refused_and_so_is_one_too_many():
     bare = dataclasses.replace(following(1.0, 1), permit=permit(bound=1.0))
     with pytest.raises(SordinoError, match="not charged for a release of the count"):
         bare.noisy_sum(Norms(torch.ones(1)), batch(), units=1, context=context(net), step=0)
+
+
+def test_steps_draw_their_own_batches_at_the_charged_rate():
+    """A job asks for sums at models; the rows of each come from streams named by round, client and step."""
+    net = build("logistic", shape=(1, 8, 8), classes=10, seed=2)
+    here, own, coins = dataclasses.replace(context(net), size=40, round=3), digits(40), SeededNoise(9)
+    released = ClippedRelease(clip=Clip(bound=0.5, norm="l2"), permit=permit(z=0.0, bound=0.5, releases=3))
+    steps = PoissonSteps(released, Private(own), here, rate=0.3, coins=coins, chunk=None)
+    assert steps.expected_batch == 12.0
+    gradients, model = ClippedGradients(net), here.space.read(net)
+    for step in range(3):
+        found = steps.noisy_sum(model + step)
+        rows = torch.from_numpy(poisson_batch(40, 0.3, coins, stream=stream_id("batch", 3, 0, step)))
+        assert 0 < len(rows) < 40
+        here.space.write(net, model + step)
+        expected = gradients.sum(own.take(rows).features("cpu"), own.take(rows).labels, clip_norm=0.5).total
+        assert torch.equal(found, expected)
+    with pytest.raises(SordinoError, match="asked for one more"):
+        steps.noisy_sum(model)
+    assert {name for name in dir(steps) if not name.startswith("_")} == {"clip", "expected_batch", "noisy_sum"}
 
 
 def digits(rows, offset=0):

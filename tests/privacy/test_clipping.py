@@ -76,3 +76,21 @@ def test_each_update_is_bounded_by_itself():
 def test_a_senseless_bound_is_refused(bound):
     with pytest.raises(SordinoError, match="clip norm must be a positive number"):
         Clip(bound=bound, norm="l2")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 100), (99,)])
+def test_an_update_that_would_be_stretched_over_all_coordinates_is_refused(shape):
+    """One number of norm 1 on each of 100 coordinates has norm 10."""
+    with pytest.raises(SordinoError, match=r"must have shape \(100,\)"):
+        bound_sum([Private(torch.ones(shape))], Clip(bound=1.0, norm="l2"), like=torch.zeros(100))
+
+
+def test_a_bounded_sum_carries_no_graph_of_how_it_was_made():
+    update = torch.ones(3, requires_grad=True) * 2
+    assert not unwrap(bound_sum([Private(update)], Clip(bound=1.0, norm="l2"), like=torch.zeros(3))).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
+def test_numbers_too_coarse_for_the_clips_rounding_are_refused(dtype):
+    with pytest.raises(SordinoError, match="at least 32 bits"):
+        bound_sum([Private(torch.ones(3))], Clip(bound=1.0, norm="l2"), like=torch.zeros(3, dtype=dtype))

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from sordino.core import SordinoError
+from sordino.privacy.coins import FreshCoins
 from sordino.privacy.event_kinds import GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.samplers import SAMPLERS, Everyone, FixedSize, Poisson, poisson_batch
@@ -91,3 +92,15 @@ def test_a_cohort_larger_than_the_roster_is_refused():
         Poisson(clients=10, rounds=10, expected_cohort=5, participation_cap=2)
     with pytest.raises(SordinoError, match="whole number"):
         FixedSize(clients=10, rounds=10, expected_cohort=2.5)
+
+
+def test_fresh_coins_draw_independently_of_the_old_ones():
+    """Over 300 rounds, being drawn again has nothing to do with having been drawn: 540 of 6000 both times, give or take."""
+    sampler, source = Poisson(clients=20, rounds=300, expected_cohort=6.0), SeededNoise(4)
+    both = sum(
+        len(set(sampler.draw(number, source)) & set(sampler.draw(number, FreshCoins(coins=source, repeat=1))))
+        for number in range(300)
+    )
+    assert stats.binomtest(both, 20 * 300, 0.3**2).pvalue > 1e-3
+    again = [sampler.draw(0, FreshCoins(coins=source, repeat=repeat)).tolist() for repeat in (1, 2, 1)]
+    assert again[0] == again[2] != again[1]

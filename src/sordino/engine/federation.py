@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Released
+from sordino.core import Private, Released, SordinoError
 from sordino.data.examples import Examples
 from sordino.engine.moved_clips import MovedClips
+from sordino.engine.one_round import OneRound
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.schedule import ScheduleName, Task, Workers, run_jobs
 from sordino.engine.tally import Tally
 from sordino.engine.tariff import Tariff
+from sordino.engine.verbs import check_models, check_on_support, check_uploads
 from sordino.methods.method import (
     Broadcast,
     ClientContext,
     ClientJob,
     NoisySteps,
     PersonalJob,
-    StepRelease,
     Turn,
     Upload,
 )
-from sordino.methods.step_release import step_release
+from sordino.methods.step_release import BatchRelease, PoissonSteps, step_release
 from sordino.models import FlatSpace
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
 from sordino.privacy.clipping import Clip, bound_each
+from sordino.privacy.coins import Coins, FreshCoins
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.ledger import Line
 from sordino.privacy.pricing import Price
@@ -48,7 +51,11 @@ class Traffic:
 
 @dataclass(kw_only=True)
 class SimulatedFederation:
-    """Implements what methods may ask of a federation."""
+    """Implements what methods may ask of a federation; methods themselves are handed one round of it.
+
+    Formal guarantee: a verb that the method was not priced for is refused before anything is drawn, worked on or charged.
+    No two calls share their coins: a verb called again in a round draws its cohort and batches afresh.
+    """
 
     sizes: Sequence[int]
     expected_cohort: float
@@ -64,13 +71,20 @@ class SimulatedFederation:
     personal: PersonalStore | None = None
     traffic: Traffic = field(default_factory=Traffic)
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
+    _calls: Counter[int] = field(default_factory=Counter, init=False)
+    """How often anything was collected in each round."""
+
+    def for_round(self, number: int) -> OneRound:
+        """What a method may see and do in this round."""
+        return OneRound(self, number)
 
     @property
     def clip_norm(self) -> float:
         return self._clip().bound
 
     def collect_sum(self, round_number: int, broadcast: Broadcast, job: ClientJob | PersonalJob) -> Released[Tensor]:
-        cohort = self._cohort(round_number)
+        check_uploads(self.tariff, "sum", job, keeps_state=self.personal is not None)
+        cohort = self._cohort(round_number, self._coins(round_number))
         updates = self._work(cohort, round_number, broadcast, job)
         like = broadcast.upload_like
         tally = self._tally(round_number, like)
@@ -86,7 +100,8 @@ class SimulatedFederation:
         return self._counted(tally)
 
     def collect_on_support(self, round_number: int, broadcast: Broadcast, job: PersonalJob) -> Released[Tensor]:
-        cohort = self._cohort(round_number)
+        check_on_support(self.tariff, job, keeps_state=self.personal is not None)
+        cohort = self._cohort(round_number, self._coins(round_number))
         turns = dict(zip(cohort, self._turns(cohort, round_number, broadcast, job), strict=True))
         total = Released.public(torch.zeros_like(broadcast.upload_like))
         for clients, price in self.tariff.by_price(cohort, round_number):
@@ -97,9 +112,10 @@ class SimulatedFederation:
         return total
 
     def collect_each(self, round_number: int, broadcast: Broadcast, job: ClientJob) -> list[Upload]:
-        cohort = self._cohort(round_number)
+        check_uploads(self.tariff, "each", job, keeps_state=self.personal is not None)
+        cohort = self._cohort(round_number, self._coins(round_number))
         updates = self._work(cohort, round_number, broadcast, job)
-        tally = self._tally(round_number, broadcast.common.value)
+        tally = self._tally(round_number, broadcast.upload_like)
         uploads = []
         for clients, price in self.tariff.by_price(cohort, round_number):
             permit = self._permit_for_uploads(round_number, clients, price)
@@ -110,19 +126,18 @@ class SimulatedFederation:
         return sorted(uploads, key=lambda upload: upload.client)
 
     def collect_models(self, round_number: int, broadcast: Broadcast, job: NoisySteps) -> list[Upload]:
-        cohort = self._cohort(round_number)
-        releases = {client: self._step_release(round_number, client, job) for client in cohort}
-        tasks = self._tasks(cohort, round_number, broadcast)
-        models = self.workers.each(
-            tasks,
-            lambda task, context: job.run(
-                broadcast.to(task.client),
-                task.data,
-                context,
-                release=releases[task.client],
-                source=self.door.source,
-            ),
-        )
+        check_models(self.tariff, job, self.sizes)
+        coins = self._coins(round_number)
+        cohort = self._cohort(round_number, coins)
+        releases = {client: self._step_release(round_number, client) for client in cohort}
+
+        def work(task: Task, context: ClientContext) -> Released[Tensor]:
+            steps = PoissonSteps(
+                releases[task.client], task.data, context, rate=self._rate(task.client), coins=coins, chunk=job.chunk
+            )
+            return _released(job.run(broadcast.to(task.client), context.public(), release=steps))
+
+        models = self.workers.each(self._tasks(cohort, round_number, broadcast), work)
         for client in cohort:
             self.clips.move(client, releases[client].clip.bound)
         return [Upload(client=client, value=model) for client, model in zip(cohort, models, strict=True)]
@@ -130,13 +145,17 @@ class SimulatedFederation:
     def diagnose(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         self.keep_diagnostics(round_number, tensors)
 
-    def _step_release(self, round_number: int, client: int, job: NoisySteps) -> StepRelease:
+    def _rate(self, client: int) -> float:
+        """The rate of a client's batches, as it was priced."""
+        assert self.tariff.steps is not None
+        return self.tariff.steps.rate(self.sizes[client])
+
+    def _step_release(self, round_number: int, client: int) -> BatchRelease:
         """Charge for a client's steps; what comes back is all that it may release."""
         tariff, price = self.tariff, self.tariff.price(client, round_number)
-        clip = self._clip(client)
-        line = self._line(
-            round_number, [client], owner=f"client {client}", releases=job.local_steps, price=price, label="steps"
-        )
+        assert tariff.steps is not None
+        clip, count = self._clip(client), tariff.steps.local_steps
+        line = self._line(round_number, [client], owner=f"client {client}", releases=count, price=price, label="steps")
         moves = isinstance(tariff.mechanism, AdaptiveClip)
         permit = self.door.open(dataclasses.replace(line, clip_bound=clip.sensitivity, moving_clip=moves))
         return step_release(
@@ -172,9 +191,15 @@ class SimulatedFederation:
             self._line(round_number, clients, owner="each client", releases=len(clients), price=price)
         )
 
-    def _cohort(self, round_number: int) -> list[int]:
+    def _coins(self, round_number: int) -> Coins:
+        """The coins of this call: those of the round, or others where the round's own were flipped before."""
+        repeat = self._calls[round_number]
+        self._calls[round_number] += 1
+        return FreshCoins(coins=self.door.source, repeat=repeat) if repeat else self.door.source
+
+    def _cohort(self, round_number: int, coins: Coins) -> list[int]:
         """Who was drawn and can still pay; who cannot has retired, and its seat is filled like any empty one."""
-        drawn = [int(client) for client in self.tariff.sampler.draw(round_number, self.door.source)]
+        drawn = [int(client) for client in self.tariff.sampler.draw(round_number, coins)]
         if not self.tariff.retires:
             return drawn
         return [
@@ -254,6 +279,14 @@ class SimulatedFederation:
             others=price.others,
             charges=price.charges,
         )
+
+
+def _released(model: object) -> Released[Tensor]:
+    if not isinstance(model, Released):
+        raise SordinoError(
+            f"Noisy steps must return a released model, but got {type(model).__name__}; return start.map(...) as NoisySgd does."
+        )
+    return model
 
 
 def _update(turn: Turn) -> Tensor:

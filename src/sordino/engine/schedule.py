@@ -2,11 +2,15 @@
 
 Workers give the same bits however many there are. Stacking adds floats in another order, so it agrees with workers to
 float32 tolerance only; which of the two was used is part of the run record, and a resumed run uses it again.
+
+Stacking replaces the clients' own code by one loop over all of them, so only jobs that say how they are stacked are, on
+chains of plain dense layers. Any other job that a stacked run meets is done on workers.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import os
 import queue
@@ -20,7 +24,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from sordino.core import Private
+from sordino.core import Private, SordinoError
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.stacked import dense_layers, run_stacked
 from sordino.kernels import fastest
@@ -55,6 +59,8 @@ class Workers:
     def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
         self._count = workers or (1 if device.type != "cpu" else os.cpu_count() or 1)
         self._space, self._seed, self._device = space, seed, device
+        self.stackable = dense_layers(net) is not None
+        """Whether the model is one that can be stacked."""
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
         for _ in range(self._count):
             self._nets.put(fastest(copy.deepcopy(net)))
@@ -89,13 +95,37 @@ class Workers:
 
 def run_jobs(schedule: ScheduleName, workers: Workers, tasks: Sequence[Task], job: ClientJob) -> list[Private[Tensor]]:
     """Every client's update, still private, in the order of `tasks`."""
-    if schedule == "stacked" and isinstance(job, LocalSgd):
+    plain = stacked_job(job) if schedule == "stacked" and workers.stackable else None
+    if plain is not None:
         return [
             update
             for at in range(0, len(tasks), STACK_LIMIT)
-            for update in _stacked(workers, tasks[at : at + STACK_LIMIT], job)
+            for update in _stacked(workers, tasks[at : at + STACK_LIMIT], plain)
         ]
     return workers.each(tasks, lambda task, context: task.data.map(lambda own: job.run(task.start, own, context)))
+
+
+def stacked_job(job: object) -> LocalSgd | None:
+    """The plain SGD by which a job says that it may be stacked; None where it says nothing, or something else."""
+    says = getattr(job, "stacked", None)
+    if isinstance(job, PersonalJob) or not callable(says):
+        return None
+    plain = says()
+    return plain if type(plain) is LocalSgd else None
+
+
+def refuse_unstackable(workers: Workers, job: object) -> None:
+    """Where stacking was asked for by name, say why it cannot be done."""
+    if not workers.stackable:
+        raise SordinoError(
+            "[engine] schedule = 'stacked' needs a model that is a plain chain of dense layers, but got another; "
+            "set schedule = 'auto' or 'workers'."
+        )
+    if stacked_job(job) is None:
+        raise SordinoError(
+            f"[engine] schedule = 'stacked' needs client work that is plain SGD, but got that of {type(job).__name__}, which "
+            "does not say how it is stacked; set schedule = 'auto' or 'workers'."
+        )
 
 
 def _stacked(workers: Workers, tasks: Sequence[Task], job: LocalSgd) -> list[Private[Tensor]]:
@@ -114,10 +144,11 @@ def choose(
     net: Net, workers: Workers, job: object, *, cohort: int, rows: int, shape: tuple[int, ...], start: Tensor
 ) -> tuple[ScheduleName, dict[str, float]]:
     """Time a few steps of each schedule on made-up data of the right shape, and take the faster."""
-    if not isinstance(job, LocalSgd) or isinstance(job, PersonalJob) or dense_layers(net) is None:
+    plain = stacked_job(job)
+    if plain is None or dense_layers(net) is None:
         return "workers", {}
-    trial = LocalSgd(**{**{k: getattr(job, k) for k in LocalSgd.__dataclass_fields__}, "epochs": 1})
-    count, size = min(max(cohort, 1), 32), min(max(rows, 1), 2 * job.batch_size)
+    trial = dataclasses.replace(plain, epochs=1)
+    count, size = min(max(cohort, 1), 32), min(max(rows, 1), 2 * plain.batch_size)
     public = Examples(
         inputs=torch.rand(size, math.prod(shape)), labels=torch.zeros(size, dtype=torch.int64), normalisation=IDENTITY
     )

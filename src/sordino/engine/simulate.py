@@ -22,7 +22,7 @@ from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
-from sordino.engine.schedule import Workers, choose
+from sordino.engine.schedule import Workers, choose, refuse_unstackable
 from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
@@ -221,7 +221,7 @@ class _Simulation:
         if number and self.setup.phase(number) != self.setup.phase(number - 1):
             self._save(number)
             self._switch(self.setup.phase(number))
-        self.state = self.setup.method.round(number, self.state, self.federation)
+        self.state = self.setup.method.round(number, self.state, self.federation.for_round(number))
         self.next_round = number + 1
         metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
         self.seconds += time.perf_counter() - begin
@@ -353,6 +353,8 @@ def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, An
     asked = setup.experiment.engine.schedule
     seconds: dict[str, float] = {}
     name = "workers" if asked == "auto" else asked
+    if asked == "stacked":
+        refuse_unstackable(workers, setup.method.job)
     if asked == "auto" and len(setup.phases) == 1:
         sizes, source = setup.federated.sizes, setup.federated.source
         name, seconds = choose(

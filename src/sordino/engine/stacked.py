@@ -22,15 +22,25 @@ BLOCK_NUMBERS = 1 << 25
 """Numbers copied from the clients at a time."""
 
 _ELEMENTWISE: tuple[type[nn.Module], ...] = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Identity)
+_LAYERS: tuple[type[nn.Module], ...] = (nn.Linear, nn.Flatten, Dropout, *_ELEMENTWISE)
+_CHAINS: tuple[type[nn.Module], ...] = (nn.Sequential, Net)
 
 
 def dense_layers(net: Net) -> list[tuple[str, nn.Module]] | None:
-    """The layers of a plain chain of dense layers, in order, or None where the model is anything else."""
+    """The layers of a plain chain of dense layers, in order, or None where the model is anything else.
+
+    Only torch's own layers and ours count, as they are: a subclass, a hook or a forward of its own may compute
+    something else.
+    """
     layers = [(name, module) for name, module in net.named_modules() if not list(module.children())]
-    chain = all(isinstance(module, nn.Sequential | Net) for module in net.modules() if list(module.children()))
-    known = all(isinstance(module, (nn.Linear, nn.Flatten, Dropout, *_ELEMENTWISE)) for _, module in layers)
-    known = known and not any(getattr(module, "inplace", False) for _, module in layers)
-    return layers if chain and known else None
+    chain = all(type(module) in _CHAINS for module in net.modules() if list(module.children()))
+    known = all(type(module) in _LAYERS and not getattr(module, "inplace", False) for _, module in layers)
+    return layers if chain and known and not any(_changed(module) for module in net.modules()) else None
+
+
+def _changed(module: nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module)
 
 
 def run_stacked(

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
+from sordino.engine.priced_steps import PricedSteps, priced_steps
 from sordino.experiment import Experiment, PrivacySection
-from sordino.methods.method import Method, NoisySteps
+from sordino.methods.method import Method
 from sordino.methods.personal import OUTSIDE, Personalised
 from sordino.privacy.accounting import Spent, spent
 from sordino.privacy.adaptive_clip import AdaptiveClip
@@ -70,7 +71,7 @@ class Tariff:
     uses: Uses
     protected: bool
     pooled: bool
-    steps: NoisySteps | None
+    steps: PricedSteps | None
     sizes: Sequence[int] | None
     """Rows per client; only example-level prices depend on them."""
     mechanism_name: str
@@ -254,13 +255,12 @@ def make_tariff(
             f"Mechanism {privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
             f"{' and '.join(clip.groups)} apart; set clip = 'joint', or choose another mechanism."
         )
-    job = method.job
     tariff = Tariff(
         unit=method.unit,
         uses=method.uses,
         protected=method.protected,
         pooled=method.pooled,
-        steps=job if method.unit == "example" else None,  # type: ignore[arg-type]
+        steps=priced_steps(method),
         sizes=sizes,
         mechanism_name=privacy.mechanism_table["name"],
         mechanism=mechanism,

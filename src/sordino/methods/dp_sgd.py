@@ -7,8 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
+from torch import Tensor
+
 from sordino.core import Unit
-from sordino.methods.method import METHODS, Broadcast, Federation, State
+from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.privacy.pricing import Uses
 from sordino.settings import Positive
@@ -22,7 +25,12 @@ class DpSgd(NoisySgd):
     FedSGD is batch_size = "full" with one local step: every client's mean clipped gradient, with its own noise. `beta`
     stands for a learning rate of β/√T over T rounds.
 
-    Formal guarantee: that of every client's noisy steps; averaging them is post-processing.
+    With one local step, `momentum` is heavy-ball momentum over the rounds: clients take plain noisy steps, and the server keeps the
+    velocity, v ← momentum·v + the averaged step, and moves the model by it. Averaging is linear, so this is what one place
+    with all the rows would do. With more local steps, momentum acts from step to step inside each client's turn, and
+    every turn begins at rest.
+
+    Formal guarantee: that of every client's noisy steps; averaging them, and the velocity made of them, is post-processing.
     """
 
     where: Literal["one-place", "clients"] = "clients"
@@ -49,10 +57,24 @@ class DpSgd(NoisySgd):
     def round(self, number: int, state: State, federation: Federation) -> State:
         """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
         uploads = federation.collect_models(number, Broadcast.of(state["model"]), self)
+        shares = self._shares(uploads, federation)
+        if self.momentum and self.local_steps == 1:
+            return self._with_velocity(state, shares)
+        model = state["model"].clone()
+        for share, upload in shares:
+            model += share * (upload - state["model"])
+        return {**state, "model": model}
+
+    def _shares(self, uploads: list[Upload], federation: Federation) -> list[tuple[float, Tensor]]:
+        """Each model that came back, with what it counts in the average."""
         everyone = sum(federation.sizes)
         expected_share = federation.expected_cohort / len(federation.sizes)
-        model = state["model"].clone()
-        for upload in uploads:
-            weight = federation.sizes[upload.client] / everyone / expected_share
-            model += weight * (upload.value.value - state["model"])
-        return {**state, "model": model}
+        return [(federation.sizes[upload.client] / everyone / expected_share, upload.value.value) for upload in uploads]
+
+    def _with_velocity(self, state: State, shares: list[tuple[float, Tensor]]) -> State:
+        """Heavy ball: the velocity decays in every round, and takes up the averaged step where somebody sent one."""
+        model = state["model"]
+        velocity = self.momentum * state.get("velocity", torch.zeros_like(model))
+        for share, upload in shares:
+            velocity += share * (upload - model)
+        return {**state, "model": model + velocity, "velocity": velocity}

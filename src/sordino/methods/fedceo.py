@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, ClassVar
 
 import torch
@@ -49,6 +48,14 @@ class FedCeo(LocalSgd):
     protected: ClassVar[bool] = True
     pooled: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        steps = self.noisy_steps
+        if steps is not None and steps.local_steps == 1 and steps.momentum:
+            raise SordinoError(
+                f"[method.noisy_steps] momentum acts from one local step to the next, but got momentum = {steps.momentum:g} "
+                "with local_steps = 1, where it would do nothing; raise local_steps, or set momentum = 0."
+            )
+
     @property
     def unit(self) -> Unit:
         return "client" if self.noisy_steps is None else "example"
@@ -57,10 +64,9 @@ class FedCeo(LocalSgd):
     def uses(self) -> Uses:
         return "each" if self.personal or self.noisy_steps is not None else "sum"
 
-    @cached_property
+    @property
     def job(self) -> LocalSgd | NoisySgd:
-        own = {name: getattr(self, name) for name in LocalSgd.__dataclass_fields__}
-        return LocalSgd(**own) if self.noisy_steps is None else self.noisy_steps
+        return self if self.noisy_steps is None else self.noisy_steps
 
     def plan_facts(self, rounds: int) -> dict[str, str]:
         smoothings = [number for number in range(1, rounds + 1) if number % self.interval == 0]
@@ -138,6 +144,7 @@ class ShrunkAverage(FedCeo):
     personal: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.personal:
             raise SordinoError("udp-fedavg-svt has no personal copies; choose method 'fedceo' for personal = true.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +51,14 @@ class LocalSgd:
     def plan_facts(self, rounds: int) -> dict[str, str]:
         return {}
 
+    def stacked(self) -> LocalSgd | None:
+        """The plain SGD that does this very work, if any: only such work can be done for many clients at once.
+
+        Formal guarantee: where a subclass changes anything that the work is made of, the answer is None and clients run
+        this job itself. Whoever overrides this says that the answer computes what `run` does.
+        """
+        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS}) if _works_as_plain_sgd(self) else None
+
     @property
     def optimiser(self) -> Sgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)
@@ -86,3 +96,23 @@ class LocalSgd:
         velocities = optimiser.velocities(parameters)
         for gradient in gradients:
             optimiser.step(parameters, gradient, velocities, self.learning_rate)
+
+
+_SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
+_BESIDES_THE_WORK = {"plan_facts", "stacked", *_SETTINGS}
+
+
+def _works_as_plain_sgd(job: LocalSgd) -> bool:
+    """Whether every function that the work is made of is `LocalSgd`'s own, and every setting a stored value."""
+    kind, own = type(job), vars(job)
+    work = {name for name in vars(LocalSgd) if not name.startswith("__")} - _BESIDES_THE_WORK
+    return (
+        kind.__getattribute__ is object.__getattribute__
+        and all(inspect.getattr_static(kind, name) is vars(LocalSgd)[name] for name in work)
+        and work.isdisjoint(own)
+        and all(name in own and not _computed(kind, name) for name in _SETTINGS)
+    )
+
+
+def _computed(kind: type, name: str) -> bool:
+    return hasattr(inspect.getattr_static(kind, name, None), "__get__")

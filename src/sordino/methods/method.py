@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Registry, Released, Unit
+from sordino.core import Registry, Released, Unit
 from sordino.data.examples import Examples
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import Clip
 from sordino.privacy.pricing import Uses
 from sordino.privacy.streams import stream_id
 
-if TYPE_CHECKING:
-    from sordino.gradients import ClippedGradients
-    from sordino.privacy.noise import NoiseSource
-
 State = dict[str, Tensor]
 """What the server keeps between rounds. It is made of released values, so it may be stored and shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientContext:
-    """What client work may know besides its data: where, when, and its own stream of randomness."""
+class PublicContext:
+    """What is public of a client's turn: where, when, and a stream of randomness of its own."""
 
-    net: Net
     space: FlatSpace
     client: int
     round: int
@@ -43,6 +39,17 @@ class ClientContext:
         return generator
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClientContext(PublicContext):
+    """The same for work that sees the client's rows, with a model to work in."""
+
+    net: Net
+
+    def public(self) -> PublicContext:
+        """Without the model, which rows have passed through."""
+        return PublicContext(**{field.name: getattr(self, field.name) for field in dataclasses.fields(PublicContext)})
+
+
 class ClientJob(Protocol):
     """Client-level work: from the model that was sent and the client's rows to an update, still private."""
 
@@ -54,14 +61,25 @@ class ClientJob(Protocol):
 
 
 class StepRelease(Protocol):
-    """What a mechanism makes of one batch: a noisy sum of gradients, through the door."""
+    """All that noisy steps get to see of a client's rows.
+
+    Formal guarantee: the rows, the charged rate and the noise stay behind it. Whoever asks chooses the model at which
+    gradients are taken, and nothing of how a batch is drawn, clipped or noised.
+    """
 
     @property
-    def clip(self) -> Clip: ...
+    def clip(self) -> Clip:
+        """The clip of the next step."""
+        ...
 
-    def noisy_sum(
-        self, gradients: ClippedGradients, batch: Private[Examples], *, units: int, context: ClientContext, step: int
-    ) -> Tensor: ...
+    @property
+    def expected_batch(self) -> float:
+        """How many rows a batch has on average: the public number to divide a noisy sum by."""
+        ...
+
+    def noisy_sum(self, model: Tensor) -> Tensor:
+        """The noisy sum of clipped gradients at this model over a fresh Poisson batch; one for each step charged."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +105,29 @@ class PersonalJob(Protocol):
     def turn(self, start: Tensor, own: Tensor, examples: Examples, context: ClientContext) -> Turn: ...
 
 
+@runtime_checkable
 class NoisySteps(Protocol):
     """Example-level work: every step goes through the door inside the client, so what comes back is released."""
 
     @property
-    def local_steps(self) -> int: ...
+    def local_steps(self) -> int:
+        """How many noisy sums a turn asks for at the most: it is charged for so many."""
+        ...
 
-    def rate(self, examples: int) -> float: ...
+    @property
+    def chunk(self) -> int | None:
+        """How many rows' gradients are held in memory at once; None for a whole batch."""
+        ...
+
+    def rate(self, examples: int) -> float:
+        """The chance with which each of so many rows enters a batch: it is priced, and batches are drawn with it."""
+        ...
 
     def workload(self, examples: int) -> tuple[int, int]: ...
 
-    def run(
-        self,
-        start: Released[Tensor],
-        data: Private[Examples],
-        context: ClientContext,
-        *,
-        release: StepRelease,
-        source: NoiseSource,
-    ) -> Released[Tensor]: ...
+    def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
+        """From the model that was sent to the client's own, by noisy sums alone."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,12 +167,24 @@ class Upload:
 
 
 class Federation(Protocol):
-    """What an engine offers a method: the only ways in which anything comes back from clients."""
+    """What an engine offers a method for one round: the only ways in which anything comes back from clients.
 
-    expected_cohort: float
-    sizes: Sequence[int]
-    """Rows per client, declared public."""
-    space: FlatSpace
+    Each verb hands out what its name says, and works only for a method that was priced for it by what it declares:
+    `unit = "client"` with `uses = "sum"` for `collect_sum`, with `uses = "each"` for `collect_each`; `unit = "example"`
+    for `collect_models`; a reason in `uncovered` for `collect_on_support`. Anything else is refused before it is charged.
+    A verb called again in the same round draws a cohort of its own and is charged again.
+    """
+
+    @property
+    def expected_cohort(self) -> float: ...
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Rows per client, declared public."""
+        ...
+
+    @property
+    def space(self) -> FlatSpace: ...
 
     @property
     def clip_norm(self) -> float: ...

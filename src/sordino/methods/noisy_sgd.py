@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from sordino.core import Private, Released
-from sordino.data.examples import Examples
-from sordino.gradients import ClippedGradients
-from sordino.methods.method import ClientContext, StepRelease
-from sordino.models import draw_dropout_from
-from sordino.privacy.samplers import poisson_batch
-from sordino.privacy.streams import stream_id
+from sordino.core import Released
+from sordino.methods.method import PublicContext, StepRelease
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
-
-if TYPE_CHECKING:
-    from sordino.privacy.noise import NoiseSource
-
 
 FULL_BATCH_CHUNK = 512
 """Rows whose gradients are held in memory at once where a batch is all there is and nothing else was asked."""
@@ -38,6 +28,7 @@ class NoisySgd:
     batch_size: AtLeastOne | Literal["full"] = 256
     learning_rate: Positive = 0.1
     momentum: Momentum = 0.0
+    """Acts from one local step to the next; every turn begins at rest."""
     weight_decay: NotNegative = 0.0
     physical_batch: AtLeastOne | None = None
 
@@ -55,36 +46,11 @@ class NoisySgd:
     def plan_facts(self, rounds: int) -> dict[str, str]:
         return {}
 
-    def run(
-        self,
-        start: Released[Tensor],
-        data: Private[Examples],
-        context: ClientContext,
-        *,
-        release: StepRelease,
-        source: NoiseSource,
-    ) -> Released[Tensor]:
-        clip = release.clip
-        clipped = ClippedGradients(
-            context.net,
-            trainable=context.space.names,
-            groups=clip.groups or None,
-            norm=clip.norm,
-            microbatch=self.chunk,
-        )
-        draw_dropout_from(context.net, context.generator("dropout"))
-        examples = context.size
-        rate = self.rate(examples)
+    def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
         model = start.value.clone()
         velocity = torch.zeros_like(model)
-        for step in range(self.local_steps):
-            context.space.write(context.net, model)
-            rows = torch.from_numpy(
-                poisson_batch(examples, rate, source, stream=stream_id("batch", context.round, context.client, step))
-            )
-            batch = data.map(partial(Examples.take, indices=rows))
-            noisy = release.noisy_sum(clipped, batch, units=len(rows), context=context, step=step)
-            gradient = noisy / (rate * examples) + self.weight_decay * model
+        for _ in range(self.local_steps):
+            gradient = release.noisy_sum(model) / release.expected_batch + self.weight_decay * model
             velocity = self.momentum * velocity + gradient
             model = model - self.learning_rate * velocity
         return start.map(lambda _: model)

@@ -1,4 +1,8 @@
-"""How each mechanism releases one batch inside a client: which values it bounds, and what it makes of the noisy ones."""
+"""Noisy steps inside one client: how a batch is drawn, and what each mechanism bounds and releases of it.
+
+`PoissonSteps` is what a job gets: it draws the batch at the charged rate and computes its clipped gradients. Behind it a
+`BatchRelease`, one for each kind of mechanism, bounds what is released and makes one gradient of the noisy values.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,89 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from sordino.core import Private
 from sordino.data.examples import Examples
+from sordino.gradients import ClippedGradients, ClippedSum
 from sordino.methods.anchors import Subspace, layer_groups, power_method
-from sordino.methods.method import ClientContext, StepRelease
+from sordino.methods.method import ClientContext
+from sordino.models import draw_dropout_from
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
 from sordino.privacy.clipping import Clip, bound_clipped, clip_factors, count_norms_within
 from sordino.privacy.gep import RESIDUAL, Gep
+from sordino.privacy.samplers import poisson_batch
+from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
-    from sordino.gradients import ClippedGradients, ClippedSum
+    from sordino.privacy.coins import Coins
     from sordino.privacy.door import Permit
     from sordino.privacy.mechanisms import Mechanism, Part
+
+
+class BatchRelease(Protocol):
+    """What a mechanism makes of one batch: a noisy sum of gradients, through the door."""
+
+    @property
+    def clip(self) -> Clip: ...
+
+    def noisy_sum(
+        self, gradients: ClippedGradients, batch: Private[Examples], *, units: int, context: ClientContext, step: int
+    ) -> Tensor: ...
+
+
+class PoissonSteps:
+    """The noisy steps of one client's turn, as a job sees them.
+
+    Formal guarantee: every step's batch is drawn here, afresh, with the rate that was charged; gradients are clipped
+    example by example here too. A job that asks for a sum chooses the model and nothing else.
+    """
+
+    __slots__ = ("__coins", "__context", "__data", "__gradients", "__rate", "__release", "__step")
+
+    def __init__(
+        self,
+        release: BatchRelease,
+        data: Private[Examples],
+        context: ClientContext,
+        *,
+        rate: float,
+        coins: Coins,
+        chunk: int | None,
+    ) -> None:
+        """`data` are the client's rows, of which `rate` enter a batch on average; `chunk` of a batch are in memory at once."""
+        clip = release.clip
+        self.__release, self.__data, self.__context = release, data, context
+        self.__rate, self.__coins = rate, coins
+        self.__step = 0
+        self.__gradients = ClippedGradients(
+            context.net,
+            trainable=context.space.names,
+            groups=clip.groups or None,
+            norm=clip.norm,
+            microbatch=chunk,
+        )
+        draw_dropout_from(context.net, context.generator("dropout"))
+
+    @property
+    def clip(self) -> Clip:
+        return self.__release.clip
+
+    @property
+    def expected_batch(self) -> float:
+        return self.__rate * self.__context.size
+
+    def noisy_sum(self, model: Tensor) -> Tensor:
+        context, step = self.__context, self.__step
+        self.__step += 1
+        context.space.write(context.net, model)
+        stream = stream_id("batch", context.round, context.client, step)
+        rows = torch.from_numpy(poisson_batch(context.size, self.__rate, self.__coins, stream=stream))
+        batch = self.__data.map(partial(Examples.take, indices=rows))
+        return self.__release.noisy_sum(self.__gradients, batch, units=len(rows), context=context, step=step)
 
 
 def step_release(
@@ -33,7 +103,7 @@ def step_release(
     others: tuple[Part, ...],
     expected_units: float,
     anchors: Examples | None,
-) -> StepRelease:
+) -> BatchRelease:
     """The release that a mechanism makes in each step; `others` are the parts that were charged besides the sum."""
     if isinstance(mechanism, Gep):
         assert anchors is not None

@@ -15,6 +15,8 @@ from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap
 _ROUNDING = 1 - 2.0**-18
 """Room for the rounding of a float32 norm and of the scaled row."""
 
+_PRECISE = (torch.float32, torch.float64)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
@@ -63,15 +65,32 @@ def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
 
 
 def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
-    """The sum of one clipped contribution per unit; with no unit at all, a bounded zero."""
+    """The sum of one clipped contribution per unit, each of the shape of `like`; with no unit at all, a bounded zero.
+
+    A contribution of another shape is refused: one number stretched over all coordinates would have many times its norm.
+    """
+    if like.dtype not in _PRECISE:
+        raise SordinoError(
+            f"Clipped sums need numbers of at least 32 bits, whose rounding the clip leaves room for, but got {like.dtype}; "
+            "keep the model in float32."
+        )
     total, zeroed = torch.zeros_like(like), 0
-    rows: list[Tensor] = [unwrap(update) for update in updates]
+    rows: list[Tensor] = [_shaped(unwrap(update), like) for update in updates]
     norms = _norms(rows, clip.norm) if rows else total.new_zeros(0)
     for row, factor in zip(rows, factors_of(norms, clip, total.dtype).tolist(), strict=True):
         zeroed += factor == 0
         if factor > 0:
             total.add_(row, alpha=factor)
     return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates), zeroed=zeroed)
+
+
+def _shaped(row: Tensor, like: Tensor) -> Tensor:
+    if row.shape != like.shape:
+        raise SordinoError(
+            f"A client's update must have shape {tuple(like.shape)}, as what it was sent, but got {tuple(row.shape)}; "
+            "mend the job."
+        )
+    return row.detach()
 
 
 def count_within(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:

@@ -20,8 +20,8 @@ from sordino.privacy.streams import stream_id
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sordino.privacy.coins import Coins
     from sordino.privacy.event_kinds import DpEvent
-    from sordino.privacy.noise import NoiseSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class CohortSampler(ABC):
         """The largest cohort that can turn up: the public number of noise shares."""
 
     @abstractmethod
-    def draw(self, round_number: int, source: NoiseSource) -> NDArray[np.int64]: ...
+    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]: ...
 
     @abstractmethod
     def event(self, inner: DpEvent) -> DpEvent: ...
@@ -107,7 +107,7 @@ class Poisson(CohortSampler):
             return self.clients
         return min(self.smallest_pool + 1, math.ceil(self.expected_cohort + 4 * math.sqrt(self.expected_cohort)))
 
-    def draw(self, round_number: int, source: NoiseSource) -> NDArray[np.int64]:
+    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
         pool = self.pool(round_number)
         attempt = 0
         while True:
@@ -141,7 +141,7 @@ class FixedSize(CohortSampler):
     def seats(self) -> int:
         return int(self.expected_cohort)
 
-    def draw(self, round_number: int, source: NoiseSource) -> NDArray[np.int64]:
+    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
         pool = self.pool(round_number)
         order = source.uniform(len(pool), stream=stream_id("cohort", round_number, 0)).numpy()
         return np.sort(pool[np.argsort(order, kind="stable")[: self.seats]])
@@ -165,13 +165,13 @@ class Everyone(CohortSampler):
     def seats(self) -> int:
         return math.ceil(self.clients / self.period)
 
-    def draw(self, round_number: int, source: NoiseSource) -> NDArray[np.int64]:
+    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
         return self.pool(round_number)
 
     def event(self, inner: DpEvent) -> DpEvent:
         return inner
 
 
-def poisson_batch(examples: int, rate: float, source: NoiseSource, *, stream: int) -> NDArray[np.int64]:
+def poisson_batch(examples: int, rate: float, source: Coins, *, stream: int) -> NDArray[np.int64]:
     """The rows of one Poisson batch inside one client."""
     return np.flatnonzero(source.uniform(examples, stream=stream).numpy() < rate)
