@@ -253,8 +253,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def facts_digest(facts: Mapping[str, Any]) -> str:
-    """Of what a run settled when it began."""
-    return hashlib.blake2b(to_json(dict(facts)).encode(), digest_size=16).hexdigest()
+    """Of what a run settled when it began; how long trials took, and where, changes no figure."""
+    settled = {name: value for name, value in facts.items() if name not in ("trial_seconds", "folder")}
+    return hashlib.blake2b(to_json(settled).encode(), digest_size=16).hexdigest()
 
 
 def versions() -> dict[str, str]:
