@@ -14,6 +14,7 @@ from sordino.engine.record import RunRecord
 from sordino.engine.setup import make_method
 from sordino.engine.simulate import simulate
 from sordino.experiment import experiment
+from sordino.privacy.ledger import read_lines
 
 ROUNDS, FEATURES, SIZES = 12, 6, [30, 50, 20]
 STEPS = {"name": "dp-sgd", "batch_size": 10, "learning_rate": 0.3, "momentum": 0.8, "weight_decay": 0.05}
@@ -133,7 +134,7 @@ def test_an_interrupted_run_takes_up_its_velocity(where, tiny, tmp_path):
     sordino.run({**table, "method": {**table["method"], "momentum": 0.0}}, out=tmp_path / "resting")
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resting"))
     assert any(not torch.equal(one[name], other[name]) for name in one)
-    ledgers = [(tmp_path / name / "ledger.jsonl").read_bytes() for name in ("whole", "resting")]
+    ledgers = [read_lines(tmp_path / name / "ledger.jsonl") for name in ("whole", "resting")]
     assert ledgers[0] == ledgers[1], "the velocity is post-processing and costs nothing"
 
 
