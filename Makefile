@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ $(PEERS)/.installed: benchmarks/peers-constraints.txt
 
 bench: $(VENV)/.bench $(PEERS)/.installed
 	SORDINO_BENCH_PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python -m benchmarks
+
+torture: $(VENV)/.installed
+	$(BIN)/python -m torture $(TORTURE)
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis runs

@@ -1,0 +1,22 @@
+"""The parts of the suite by name, in the order in which they run.
+
+A part is a function of the ground it stands on and the outcome it adds to. Room is left for `sanitizers`: the compiled
+kernels under ASAN and UBSAN.
+"""
+
+from __future__ import annotations
+
+from torture.disk import disk
+from torture.ground import Part
+from torture.kills import kills
+from torture.mutations import mutations
+from torture.races import races
+from torture.tampering import tampering
+
+PARTS: dict[str, Part] = {
+    "kills": kills,
+    "disk": disk,
+    "races": races,
+    "mutations": mutations,
+    "tampering": tampering,
+}
