@@ -15,12 +15,12 @@ import torch
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
-from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
+from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
@@ -180,14 +180,19 @@ class _Simulation:
         self.workers = self._hire()
 
     def _evaluate(self, number: int) -> dict[str, Any]:
-        """Scores on the public test split, which are free, and ε so far."""
-        self.setup.space.write(self.setup.net, self.state["model"])
+        """Scores, which are free on public test rows and charged on others, and then ε so far."""
         view = self.setup.experiment.privacy.view
-        scores = evaluate(self.setup.net, self.setup.federated.source.test, self.setup.device)
+        found = scores(
+            self.setup,
+            self.state["model"],
+            round_number=number,
+            door=self._door,
+            workers=self.workers,
+            traffic=self._traffic,
+        )
         metrics: dict[str, Any] = {
             "round": number,
-            "accuracy": scores.accuracy,
-            "auroc": scores.auroc,
+            **found,
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
             **self._public_figures(),

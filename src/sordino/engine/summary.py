@@ -8,7 +8,9 @@ from typing import Any
 
 from sordino.core import View
 from sordino.engine.evaluate import accuracy_epsilon_area
+from sordino.engine.evaluation_rows import warnings_about_test_rows
 from sordino.engine.federation import Traffic
+from sordino.engine.scoring import about_accuracy
 from sordino.engine.setup import Setup, make_tuning
 from sordino.engine.tariff import warnings_of
 from sordino.models import FlatSpace
@@ -57,6 +59,7 @@ def summarise(
         "tuning_facts": bridge_of(make_tuning(experiment)).plan_facts(setup.whole),
         "accuracy": metrics[-1]["accuracy"],
         "auroc": metrics[-1]["auroc"],
+        **about_accuracy(metrics[-1]),
         "accuracy_epsilon_area": accuracy_epsilon_area(metrics),
         "unit": tariff.unit,
         "neighbours": privacy.neighbours,
@@ -85,6 +88,9 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
-        "warnings": warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
+        "warnings": [
+            *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
+            *warnings_about_test_rows(experiment, setup.loaded.source),
+        ],
         "non_private_diagnostics": diagnostics,
     }

@@ -27,6 +27,9 @@ Multiset = Counter["DpEvent"]
 LISTED = 1000
 """Up to this many clients, ε is listed for each."""
 
+EVALUATION = "evaluation"
+"""The label of lines that pay for an accuracy; a report's reason is that of the training, where there was any."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -247,7 +250,8 @@ class Ledger:
         self.lines.append(line)
         for charge in line.charges:
             self._accounts[charge.view].add(line, charge)
-            self._reasons[charge.view] = charge.because
+            if line.label != EVALUATION or charge.view not in self._reasons:
+                self._reasons[charge.view] = charge.because
 
     def _charge_again(self, line: Line) -> int:
         expected = self._replayed.pop(0)
