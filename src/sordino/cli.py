@@ -286,7 +286,8 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         "clients": federated.partition.clients,
         "sizes": federated.sizes,
         "classes": source.classes,
-        "test": len(source.test),
+        "test": source.n_test,
+        "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
     }
     _show(counts, as_json, lambda: label_picture(federated.partition, labels, source.class_names))
 

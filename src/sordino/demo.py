@@ -13,7 +13,12 @@ from sordino.experiment import Table, experiment
 _COMMON: Table = {
     "seed": 1,
     "rounds": 60,
-    "data": {"source": "mnist5k", "clients": 100, "partition": {"name": "dirichlet", "alpha": 1.0, "min_examples": 5}},
+    "data": {
+        "source": "mnist5k",
+        "clients": 100,
+        "partition": {"name": "dirichlet", "alpha": 1.0, "min_examples": 5},
+        "test": "public-split",
+    },
     "model": {"name": "mlp", "hidden": [64]},
     "engine": {"evaluate_every": 5},
 }

@@ -33,8 +33,26 @@ class DataSection(Section):
     """How many of the clients, the last ones, join only when training is over."""
     client_test_rows: int | None = Field(default=None, ge=0)
     """Test rows drawn for each client in its own mix of labels; 200 for personalised methods and none for others."""
+    test: str | Table | None = None
+    """On which rows the model is evaluated, where the source has no test split of its own: "public-split" (rows set aside,
+    declared public), { source = "..." } (other rows, declared public) or { name = "charged", epsilon = ..., fraction = ... }
+    (rows that clients hold out, which stay private)."""
     options: Table = Field(default_factory=dict)
     """Settings of the source itself: resize, channels, label_column, limit, ..."""
+
+    @property
+    def evaluation_is_charged(self) -> bool:
+        return isinstance(self.test, dict) and self.test.get("name") == "charged"
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _one_way_to_evaluate(cls, value: Any) -> Any:
+        if value is None or value == "public-split" or (isinstance(value, dict) and {"source", "name"} & set(value)):
+            return value
+        raise SordinoError(
+            '[data] test should be "public-split", a table with the source of public test rows, or { name = "charged", '
+            f"epsilon = 0.5 }}, but got {value!r}; choose one of them."
+        )
 
     @model_validator(mode="after")
     def _somebody_trains(self) -> DataSection:
@@ -93,7 +111,7 @@ class EngineSection(Section):
     workers: int = Field(default=0, ge=0)
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
-    """Rounds between evaluations; 0 means about twenty in all."""
+    """Rounds between evaluations; 0 means about twenty in all, or one at the end where evaluation is charged."""
     checkpoint_every: int = Field(default=1, ge=1)
     physical_batch: int | None = Field(default=None, ge=1)
     keep_features: bool = False
@@ -116,7 +134,9 @@ class Experiment(Section):
 
     @property
     def evaluation_rounds(self) -> frozenset[int]:
-        every = self.engine.evaluate_every or max(1, self.rounds // 20)
+        """Where evaluation is charged, one after the last round, unless more are asked for."""
+        few = self.rounds if self.data.evaluation_is_charged else max(1, self.rounds // 20)
+        every = self.engine.evaluate_every or few
         return frozenset(range(every - 1, self.rounds, every)) | {self.rounds - 1}
 
     def fingerprint(self) -> str:

@@ -20,6 +20,7 @@ SECURE = {"noise_source": "secure", "epsilon": 4.0, "delta": 1e-3, "clip_norm": 
 def secure(tiny, **changes):
     table = tiny(rounds=6, **changes)
     table["privacy"] = {**SECURE, **changes.get("privacy", {})}
+    table["data"].setdefault("test", "public-split")
     return table
 
 
@@ -73,6 +74,21 @@ def test_a_seeded_run_can_be_finished_too(tiny, tmp_path):
 
 def finish_accuracy(folder):
     return json.loads((folder / "summary.json").read_text())["accuracy"]
+
+
+def test_an_evaluation_that_cannot_be_paid_leaves_a_model_whose_accuracy_nobody_knows(tiny, tmp_path, monkeypatch):
+    table = secure(tiny, data={"test": {"name": "charged", "epsilon": 1.0}})
+    cut_off_in_round(monkeypatch, table, tmp_path / "run", 5)
+    begin = engine.Ledger._within
+
+    def nothing_left_for_evaluation(self, events, epsilon):
+        return begin(self, events, epsilon) and not any(type(event).__name__ == "LaplaceDpEvent" for event in events)
+
+    monkeypatch.setattr(engine.Ledger, "_within", nothing_left_for_evaluation)
+    summary = sordino.run(table, out=tmp_path / "run", resume=True)
+    assert summary["accuracy"] is None
+    assert any("nobody knows it" in warning for warning in summary["warnings"])
+    verify(tmp_path / "run")
 
 
 def test_finish_needs_a_completed_round(tiny, tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def test_an_example_level_plan_reads_no_inputs(monkeypatch):
     table = {**TABLE, "method": {"name": "dp-sgd"}, "privacy": {"epsilon": 5.0, "delta": 1e-3, "sampler": "everyone"}}
     table["data"] = {**TABLE["data"], "partition": {"name": "dirichlet", "alpha": 0.5}}
     dealt_out = federate(experiment(table), make_method(experiment(table))).sizes
-    monkeypatch.setattr("sordino.data.source.EMBEDDED", {name: _without_inputs(raw) for name, raw in EMBEDDED.items()})
+    monkeypatch.setattr("sordino.data.reading.EMBEDDED", {name: _without_inputs(raw) for name, raw in EMBEDDED.items()})
     assert make_plan(experiment(table)).tariff.sizes == dealt_out
 
 

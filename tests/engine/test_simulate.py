@@ -155,7 +155,7 @@ def test_stacked_clients_agree_with_workers_to_float_tolerance(tiny, tmp_path):
 
 
 def test_secure_noise_is_not_a_simulation(tiny, tmp_path):
-    summary = sordino.run(tiny(privacy={"noise_source": "secure"}), out=tmp_path / "run")
+    summary = sordino.run(tiny(data={"test": "public-split"}, privacy={"noise_source": "secure"}), out=tmp_path / "run")
     assert not summary["simulation"]
     assert summary["noise_source"] == "secure"
     assert summary["non_private_diagnostics"] == {}

@@ -179,7 +179,8 @@ def test_every_client_is_tested_on_its_own_mix_outside_the_guarantee(name, tiny,
 
 
 def test_a_secure_run_shows_nothing_of_its_clients(tiny, tmp_path):
-    table = tiny(method=method("centaur"), model=DEEP, rounds=2, privacy={"noise_source": "secure"})
+    secure = {"data": {"test": "public-split"}, "privacy": {"noise_source": "secure"}}
+    table = tiny(method=method("centaur"), model=DEEP, rounds=2, **secure)
     summary = sordino.run(table, out=tmp_path / "run")
     assert summary["non_private_diagnostics"] == {}
     assert "non_private_clients" not in (tmp_path / "run" / "metrics.jsonl").read_text()

@@ -26,7 +26,7 @@ def auto(tiny):
     def table(mechanism="gaussian", epsilon=2.0, tuning=None, rounds=3, **privacy):
         return tiny(
             rounds=rounds,
-            data={"clients": 3},
+            data={"clients": 3, "test": "public-split"},
             tuning={"name": "auto", "epsilon": 0.5, **(tuning or {})},
             method={"name": "dp-sgd", "batch_size": "full", "learning_rate": 0.2},
             privacy={

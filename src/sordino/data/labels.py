@@ -24,7 +24,7 @@ def name_classes(raw: Raw, settings: SourceSettings) -> tuple[str, ...]:
     labels = [split.labels() for split in (raw.train, raw.test) if split is not None and split.count > 0]
     if not labels:
         raise SordinoError(f"{settings.source!r} holds no examples; check the file.")
-    if any(_are_words(part) for part in labels):
+    if any(are_words(part) for part in labels):
         return tuple(np.unique(np.concatenate([_words(part, settings) for part in labels])).tolist())
     highest = max(int(_numbers(part, settings).max()) for part in labels)
     if highest >= max(MOST_UNDECLARED_CLASSES, raw.train.count):
@@ -36,7 +36,7 @@ def name_classes(raw: Raw, settings: SourceSettings) -> tuple[str, ...]:
 
 def number_labels(labels: Array, names: Sequence[str], settings: SourceSettings) -> Array:
     """Labels as int64 class numbers; words are looked up among the class names."""
-    if not _are_words(labels):
+    if not are_words(labels):
         return _numbers(labels, settings)
     words = _words(labels, settings)
     order = np.argsort(names)
@@ -52,7 +52,8 @@ def _numbered(classes: int) -> tuple[str, ...]:
     return tuple(map(str, range(classes)))
 
 
-def _are_words(labels: Array) -> bool:
+def are_words(labels: Array) -> bool:
+    """Whether labels are to be looked up among the class names."""
     return labels.dtype.kind not in "uifb"
 
 

@@ -42,6 +42,8 @@ class Raw:
     class_names: tuple[str, ...] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of a table: the columns that are learnt from, each with its categories, or with none where it holds numbers."""
 
 
 class Format(Protocol):

@@ -86,3 +86,5 @@ class SourceFacts:
     kind: Kind
     vocabulary: int = 0
     groups: Mapping[str, int] = field(default_factory=dict)
+    set_aside: bool = False
+    """Whether the test rows are drawn from the training rows, because the source has no test split of its own."""

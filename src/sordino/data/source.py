@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,13 +10,14 @@ import numpy as np
 import torch
 
 from sordino.core import SordinoError, Visibility
-from sordino.data import images
-from sordino.data.embedded import EMBEDDED
-from sordino.data.examples import IDENTITY, Examples, Normalisation
-from sordino.data.formats import FORMATS
+from sordino.data.evaluation_rows import NOT_SAID, EvaluationRows, SeparateSource, SetAside
+from sordino.data.examples import Examples
 from sordino.data.labels import name_classes, number_labels
-from sordino.data.locate import KnownSource, known, locate
-from sordino.data.raw import Array, Raw, Split
+from sordino.data.locate import KnownSource, known
+from sordino.data.overlap import refuse_shared_rows
+from sordino.data.raw import Array, Raw
+from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
+from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
 
 __all__ = ["KnownSource", "Source", "SourceFacts", "SourceSettings", "describe", "known", "labels_and_columns", "load"]
@@ -29,7 +31,8 @@ class Source:
 
     name: str
     train: Examples
-    test: Examples
+    test: Examples | None
+    """Public rows, on which whatever is measured costs nothing; none where evaluation is charged."""
     classes: int
     shape: tuple[int, ...]
     kind: Kind
@@ -37,9 +40,26 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    set_aside: bool = False
+    """Whether the test rows were drawn from the training rows, because the source has no test split of its own."""
+
+    @property
+    def n_test(self) -> int:
+        return 0 if self.test is None else len(self.test)
+
+    @property
+    def public_test(self) -> Examples:
+        """The public rows to test on; where there are none, nothing may be measured for free."""
+        if self.test is None:
+            raise SordinoError(
+                f"{self.name!r} has no public test rows, because [data] test lets its evaluation be charged; name a public set."
+            )
+        return self.test
 
     def __post_init__(self) -> None:
         for part, examples in (("training", self.train), ("test", self.test)):
+            if examples is None:
+                continue
             where = f"The {part} split of {self.name!r}"
             if len(examples) == 0:
                 raise SordinoError(f"{where} is empty; check the file and test_fraction.")
@@ -65,19 +85,26 @@ class Source:
             raise SordinoError(f"{where} has {what} {low if low < 0 else high}, outside 0 to {stop - 1}; {advice}.")
 
 
-def load(settings: SourceSettings, *, seed: int = 0) -> Source:
-    """Read a data set. The test split is the file's own, or drawn with the seed where the file has none."""
-    raw, name = _find(settings)
+def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> Source:
+    """Read a data set, and the public rows that it is tested on, if there are any."""
+    raw, name = _find(settings, test)
     class_names = name_classes(raw, settings)
-    array, labels = _read(raw.train, class_names, settings)
-    train_rows, test_rows = _rows(raw, settings, seed)
-    train = _examples(array, labels, train_rows, raw.kind, settings)
-    if raw.test is not None:
-        array, labels = _read(raw.test, class_names, settings)
+    array, labels = read_split(raw.train, class_names, settings)
+    train_rows, test_rows = _rows(raw, settings, seed, test)
+    train = to_examples(array, labels, train_rows, raw.kind, settings)
+    tested: Examples | None = None
+    if isinstance(test, SeparateSource):
+        tested = find_separate(test, settings, raw).load(class_names, seed)
+        whole = train if settings.limit is None else to_examples(array, labels, _all(raw), raw.kind, settings)
+        refuse_shared_rows(whole, tested, settings, test.source)
+    elif isinstance(test, SetAside):
+        if raw.test is not None:
+            array, labels = read_split(raw.test, class_names, settings)
+        tested = to_examples(array, labels, test_rows, raw.kind, settings)
     return Source(
         name=name,
         train=train,
-        test=_examples(array, labels, test_rows, raw.kind, settings),
+        test=tested,
         classes=len(class_names),
         shape=tuple(train.inputs.shape[1:]),
         kind=raw.kind,
@@ -85,28 +112,39 @@ def load(settings: SourceSettings, *, seed: int = 0) -> Source:
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        set_aside=_sets_aside(raw, test),
     )
 
 
-def describe(settings: SourceSettings, *, seed: int = 0) -> SourceFacts:
+def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> SourceFacts:
     """Sizes, shape and classes without reading the examples where the format allows it."""
-    raw, _ = _find(settings)
-    train_rows, test_rows = _rows(raw, settings, seed)
+    raw, _ = _find(settings, test)
+    train_rows, test_rows = _rows(raw, settings, seed, test)
+    class_names = name_classes(raw, settings)
+    n_test = len(test_rows)
+    if isinstance(test, SeparateSource):
+        n_test = len(find_separate(test, settings, raw).rows(seed))
     return SourceFacts(
         n_train=len(train_rows),
-        n_test=len(test_rows),
-        shape=_shape(raw.train, raw.kind, settings),
-        classes=len(name_classes(raw, settings)),
+        n_test=n_test,
+        shape=shape_of(raw.train, raw.kind, settings),
+        classes=len(class_names),
         kind=raw.kind,
         vocabulary=raw.vocabulary,
         groups={column: len(np.unique(values)) for column, values in _columns(raw, train_rows).items()},
+        set_aside=_sets_aside(raw, test),
     )
 
 
-def labels_and_columns(settings: SourceSettings, *, seed: int = 0) -> tuple[Array, Mapping[str, Array]]:
+def labels_and_columns(
+    settings: SourceSettings,
+    *,
+    seed: int = 0,
+    test: EvaluationRows = NOT_SAID,
+) -> tuple[Array, Mapping[str, Array]]:
     """What training rows are dealt out by, in the order of `load`, without reading their inputs."""
-    raw, _ = _find(settings)
-    rows, _ = _rows(raw, settings, seed)
+    raw, _ = _find(settings, test)
+    rows, _ = _rows(raw, settings, seed, test)
     labels = number_labels(raw.train.labels(), name_classes(raw, settings), settings)
     return labels[rows], _columns(raw, rows)
 
@@ -115,73 +153,30 @@ def _columns(raw: Raw, rows: Array) -> dict[str, Array]:
     return {column: values[rows] for column, values in raw.columns.items()}
 
 
-def _find(settings: SourceSettings) -> tuple[Raw, str]:
-    entry = locate(settings.source)
-    raw = EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)
-    if raw.train.count == 0 or (raw.test is not None and raw.test.count == 0):
-        raise SordinoError(f"{settings.source!r} holds no examples; check the file.")
-    train, test = (_shape(split, raw.kind, settings) for split in (raw.train, raw.test or raw.train))
-    if train != test:
-        raise SordinoError(
-            f"{settings.source!r} has training examples of {train} but test examples of {test}; "
-            "save them alike, or set resize and channels."
-        )
-    if any(len(values) != raw.train.count for values in raw.columns.values()):
-        raise SordinoError(
-            f"The client column of {settings.source!r} must have one value for each of {raw.train.count} training rows."
-        )
-    return raw, entry.name
+def _all(raw: Raw) -> Array:
+    return np.arange(raw.train.count)
 
 
-def _shape(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...]:
-    if kind != "image":
-        return split.shape
-    return images.fitted_shape(split.shape, resize=settings.resize, channels=settings.channels)
+def _find(settings: SourceSettings, test: EvaluationRows) -> tuple[Raw, str]:
+    """The source; its own test split is left out where other rows are to be tested on."""
+    raw, name = find(settings)
+    return (raw if isinstance(test, SetAside) else dataclasses.replace(raw, test=None)), name
 
 
-def _read(split: Split, class_names: tuple[str, ...], settings: SourceSettings) -> tuple[Array, Array]:
-    labels = number_labels(split.labels(), class_names, settings)
-    array = split.inputs()
-    if len(array) != len(labels):
-        raise SordinoError(
-            f"{settings.source!r} has {len(array)} inputs but {len(labels)} labels; each input needs one label."
-        )
-    return array, labels
+def _sets_aside(raw: Raw, test: EvaluationRows) -> bool:
+    return raw.test is None and isinstance(test, SetAside)
 
 
-def _examples(array: Array, labels: Array, rows: Array, kind: Kind, settings: SourceSettings) -> Examples:
-    """The chosen rows, and pictures of those alone brought to size."""
-    if not np.array_equal(rows, np.arange(len(labels))):
-        array, labels = array[rows], labels[rows]
-    dtypes: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}
-    inputs = torch.from_numpy(array.astype(dtypes[kind], copy=False))
-    if kind == "image":
-        inputs = images.fit(inputs, resize=settings.resize, channels=settings.channels)
-    return Examples(inputs=inputs, labels=torch.from_numpy(labels), normalisation=_normalisation(kind, settings))
-
-
-def _rows(raw: Raw, settings: SourceSettings, seed: int) -> tuple[Array, Array]:
+def _rows(raw: Raw, settings: SourceSettings, seed: int, test: EvaluationRows) -> tuple[Array, Array]:
     """Which rows of their files train and test; file order is kept unless rows are drawn."""
     count = raw.train.count
-    if raw.test is None:
-        order = _drawn(count, seed, _SPLIT_STREAM)
+    if _sets_aside(raw, test):
+        order = drawn(count, seed, _SPLIT_STREAM)
         n_test = max(1, round(count * settings.test_fraction))
         return order[n_test:][: settings.limit], order[:n_test][: settings.test_limit]
-    train = np.arange(count) if settings.limit is None else _drawn(count, seed, _SPLIT_STREAM)[: settings.limit]
+    train = _all(raw) if settings.limit is None else drawn(count, seed, _SPLIT_STREAM)[: settings.limit]
+    if raw.test is None:
+        return train, np.arange(0)
     if settings.test_limit is None:
         return train, np.arange(raw.test.count)
-    return train, _drawn(raw.test.count, seed, _TEST_STREAM)[: settings.test_limit]
-
-
-def _drawn(count: int, seed: int, stream: int) -> Array:
-    order: Array = np.random.default_rng([seed, stream]).permutation(count)
-    return order
-
-
-def _normalisation(kind: Kind, settings: SourceSettings) -> Normalisation:
-    usual = Normalisation() if kind == "image" else IDENTITY
-    return Normalisation(
-        scale=usual.scale if settings.scale is None else settings.scale,
-        mean=settings.mean or usual.mean,
-        std=settings.std or usual.std,
-    )
+    return train, drawn(raw.test.count, seed, _TEST_STREAM)[: settings.test_limit]

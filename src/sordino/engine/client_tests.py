@@ -48,10 +48,10 @@ class ClientTests:
         """None where nobody asked for such figures."""
         asked = setup.experiment.data.client_test_rows
         rows = (USUAL_ROWS if isinstance(setup.method, Personalised) else 0) if asked is None else asked
-        if not rows:
-            return None
         federated = setup.federated
-        train, test = federated.source.train.labels.numpy(), federated.source.test.labels.numpy()
+        if not rows or federated.source.test is None:
+            return None
+        train, test = federated.source.train.labels.numpy(), federated.source.public_test.labels.numpy()
 
         def matched(partition: Partition, stream: int) -> Partition:
             rng = np.random.default_rng([setup.experiment.seed, stream])
@@ -76,7 +76,7 @@ class ClientTests:
         source, method = setup.federated.source, setup.method
         if not isinstance(method, Personalised):
             setup.space.write(setup.net, state["model"])
-            right = correct(setup.net, source.test, setup.device).float()
+            right = correct(setup.net, source.public_test, setup.device).float()
             return [float(right[torch.from_numpy(tests.of(k))].mean()) for k in range(tests.clients)]
         first_personal = method.first_personal(setup.net).to(setup.device)
         own_model = method.welcome if first else method.personalise
@@ -88,7 +88,7 @@ class ClientTests:
 
             def score(known: tuple[Examples, Tensor]) -> float:
                 own_model(state, known[1], known[0], context)
-                result = accuracy(context.net, source.test.take(rows), context.device)
+                result = accuracy(context.net, source.public_test.take(rows), context.device)
                 head_space(context.net).write(context.net, head)
                 return result
 

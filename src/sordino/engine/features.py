@@ -66,7 +66,7 @@ def with_cached_features(
 
     Each output depends on its own example alone, so the cached rows belong to the same clients as before.
     """
-    parts = source.train, source.test
+    parts = [source.train] if source.test is None else [source.train, source.test]
     done, total = 0, sum(map(len, parts))
 
     def advance(more: int) -> None:
@@ -74,6 +74,8 @@ def with_cached_features(
         done += more
         progress(done, total)
 
-    train, test = (cached_outputs(net, part, device, keep=keep, advance=advance) for part in parts)
-    cached = dataclasses.replace(source, train=train, test=test, shape=(train.inputs.shape[1],), kind="tabular")
+    train, *test = (cached_outputs(net, part, device, keep=keep, advance=advance) for part in parts)
+    cached = dataclasses.replace(
+        source, train=train, test=test[0] if test else None, shape=(train.inputs.shape[1],), kind="tabular"
+    )
     return Net(body=nn.Identity(), head=net.head), cached

@@ -16,6 +16,7 @@ from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.choice import charges_before, plan_facts
+from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, rows_of, warnings_about_test_rows
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
@@ -119,7 +120,8 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     public; to learn it the simulated partition is made from the labels, and nothing else of the data is read.
     """
     method = make_method(experiment)
-    facts = describe(source_settings(experiment), seed=experiment.seed)
+    facts = describe(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
+    refuse_silent_split(experiment, facts)
     clients = client_count(experiment, method, facts.groups)
     sizes = client_sizes(experiment, method) if method.unit == "example" else None
     tuning = make_tuning(experiment)
@@ -131,6 +133,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     spaces = [shared_space(experiment, method, net, phase.trainable) for phase in phases]
     space = spaces[-1]
     rows = facts.n_train / clients
+    held_out = None if sizes is None else facts.n_train - sum(sizes)
     seconds = sum(
         rounds * _seconds_per_round(experiment, method, tariff, model, each, facts, rows)
         for each, rounds in zip(spaces, lengths(phases, experiment.rounds), strict=True)
@@ -140,7 +143,10 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
         epsilon_per_client=tariff.each(experiment.privacy),
-        warnings=warnings_of(tariff, experiment.privacy, rows=facts.n_train),
+        warnings=[
+            *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
+            *warnings_about_test_rows(experiment, facts),
+        ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),
@@ -151,6 +157,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
             **model.bridge.plan_facts(net),
             **plan_facts(experiment, tuning, method, tariff, net),
             **tariff.noise_facts(),
+            "evaluation": evaluation_fact(experiment, facts, tariff.evaluation, held_out=held_out),
         },
     )
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from sordino.core import SordinoError
 from sordino.data.public import public_source
-from sordino.data.source import load
 from sordino.engine.evaluate import accuracy
-from sordino.engine.setup import make_device, make_tuning, source_settings, start_context
+from sordino.engine.setup import load_source, make_device, make_tuning, start_context
 from sordino.experiment import Experiment
 from sordino.models.weights import load_weights
 from sordino.pretrain import STARTS
@@ -32,7 +31,7 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
             f"[start] is {experiment.start['name']!r}, which trains nothing; name one of {kinds} to pre-train."
         )
     device = make_device(experiment.engine.device)
-    source = load(source_settings(experiment), seed=experiment.seed)
+    source = load_source(experiment)
     task = bridge_of(make_tuning(experiment)).source_task(Task(shape=source.shape, classes=source.classes))
     context = start_context(experiment, source, task, device=device, folder=folder, progress=progress)
     trained = start.train(context)
@@ -40,6 +39,6 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
     net = context.build(record["classes"], record["seed"]).to(device)
     load_weights(net, trained.weights, origin="the pre-trained model")
     public = public_source(start.data, shape=context.shape, seed=record["seed"], where="start.data")
-    record = {**record, "public_test_accuracy": accuracy(net, public.test, device)}
+    record = {**record, "public_test_accuracy": accuracy(net, public.public_test, device)}
     dataclasses.replace(trained, record=record).write(out)
     return record

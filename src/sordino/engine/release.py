@@ -37,7 +37,7 @@ KEPT_BACK = frozenset(
     }
 )
 """Fields of a summary that stay with the server."""
-PUBLISHED_METRICS = ("round", "accuracy", "auroc", "view")
+PUBLISHED_METRICS = ("round", "accuracy", "accuracy_charged", "accuracy_noise_deviation", "auroc", "view")
 ROUND_LABELS = ("update", "steps")
 """Lines that are charged for those who were drawn; all others are charged to everyone."""
 
@@ -70,7 +70,7 @@ class _Prices:
     """
 
     def __init__(self, tariff: Tariff, ledger: Ledger, privacy: PrivacySection, *, rounds: int) -> None:
-        self._tariff = dataclasses.replace(tariff, before={})
+        self._tariff = dataclasses.replace(tariff, before={}, evaluation=None)
         self._privacy, self._rounds = privacy, rounds
         self._budget = ledger.budget
         self._others = [line for line in ledger.lines if line.label not in ROUND_LABELS]

@@ -16,10 +16,9 @@ from torch.func import functional_call
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.public import public_source
-from sordino.data.source import load
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
-from sordino.engine.setup import make_model, source_settings
+from sordino.engine.setup import load_source, make_model
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
@@ -79,17 +78,17 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
         load_weights(net, trained.weights, origin=str(folder))
         table = record["settings"]["data"] if data is None else {"source": data, "visibility": "public"}
         source = public_source(table, shape=shape, seed=record["seed"], where="start.data")
-        return Subject(net=net, test=source.test, name=f"{record['kind']} on {source.name}")
+        return Subject(net=net, test=source.public_test, name=f"{record['kind']} on {source.name}")
     record_of_run = RunRecord(folder)
     experiment = checked(record_of_run.read_experiment()["experiment"])
-    own = load(source_settings(experiment), seed=experiment.seed)
+    own = load_source(experiment)
     task = Task(shape=own.shape, classes=own.classes)
     net = make_model(experiment, task, vocabulary=own.vocabulary).net
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}
         own = public_source(table, shape=own.shape, seed=experiment.seed, where="--data")
-    return Subject(net=net, test=own.test, name=experiment.name)
+    return Subject(net=net, test=own.public_test, name=experiment.name)
 
 
 def measure(

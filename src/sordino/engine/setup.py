@@ -14,13 +14,16 @@ import numpy as np
 import torch
 
 from sordino.core import Private, SordinoError
+from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
+from sordino.data.holding_out import hold_out
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import digest, public_source
 from sordino.data.raw import Array
 from sordino.data.source import Source, SourceSettings, labels_and_columns, load
 from sordino.engine.choice import charges_before
+from sordino.engine.evaluation_rows import refuse_silent_split, rows_of
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Multipliers, Tariff, make_tariff
 from sordino.experiment import Experiment
@@ -45,6 +48,8 @@ class Federated:
     partition: Partition
     newcomers: Partition | None = None
     """Clients that join when training is over, numbered on from the others."""
+    held_out: Partition | None = None
+    """Rows that clients keep from training, where evaluation is charged."""
 
     @property
     def sizes(self) -> list[int]:
@@ -54,8 +59,8 @@ class Federated:
         """The same for the same rows dealt out in the same way, and for no others. It is as private as the rows are."""
         found = blake2b(digest_size=16)
         for part in (self.source.train, self.source.test):
-            found.update(digest(part).encode())
-        for dealt in (self.partition, self.newcomers):
+            found.update(b"" if part is None else digest(part).encode())
+        for dealt in (self.partition, self.newcomers, self.held_out):
             found.update(b"" if dealt is None else dealt.indices.tobytes() + dealt.sizes.tobytes())
         return found.hexdigest()
 
@@ -65,6 +70,11 @@ class Federated:
         else:
             rows = self.partition.of(client)
         return Private(self.source.train.take(torch.from_numpy(rows)))
+
+    def held_out_of(self, client: int) -> Private[Examples]:
+        """The rows on which this client evaluates a model."""
+        assert self.held_out is not None
+        return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,18 +136,33 @@ def client_count(experiment: Experiment, method: Method, groups: Mapping[str, in
     return experiment.data.clients - experiment.data.late_clients
 
 
+def load_source(experiment: Experiment) -> Source:
+    """The experiment's data set, with the rows that it is tested on."""
+    return load(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
+
+
 def federate(experiment: Experiment, method: Method) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
-    source = load(source_settings(experiment), seed=experiment.seed)
+    source = load_source(experiment)
     partition, newcomers = _dealt_out(experiment, method, source.train.labels.numpy(), source.columns)
-    return Federated(source=source, partition=partition, newcomers=newcomers)
+    partition, held_out = _held_out(experiment, partition)
+    return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out)
 
 
 def client_sizes(experiment: Experiment, method: Method) -> list[int]:
-    """How many rows each client would hold, learnt without reading an example's inputs."""
-    labels, columns = labels_and_columns(source_settings(experiment), seed=experiment.seed)
+    """How many rows each client would train on, learnt without reading an example's inputs."""
+    labels, columns = labels_and_columns(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
     partition, _ = _dealt_out(experiment, method, labels, columns)
+    partition, _ = _held_out(experiment, partition)
     return [int(size) for size in partition.sizes]
+
+
+def _held_out(experiment: Experiment, partition: Partition) -> tuple[Partition, Partition | None]:
+    """What clients train on, and what they hold out where evaluation is charged."""
+    rows = rows_of(experiment)
+    if not isinstance(rows, Charged):
+        return partition, None
+    return hold_out(partition, rows.fraction, np.random.default_rng([experiment.seed, 4]))
 
 
 def _dealt_out(
@@ -280,6 +305,7 @@ def prepare(
     start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
+    refuse_silent_split(experiment, source)
     task = Task(shape=source.shape, classes=source.classes)
     model = make_model(experiment, task, vocabulary=source.vocabulary)
     net = model.net

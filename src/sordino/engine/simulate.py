@@ -16,13 +16,13 @@ from sordino.core import SordinoError
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
-from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
 from sordino.engine.schedule import Workers, choose, refuse_unstackable
+from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
@@ -223,7 +223,7 @@ class _Simulation:
             self._switch(self.setup.phase(number))
         self.state = self.setup.method.round(number, self.state, self.federation.for_round(number))
         self.next_round = number + 1
-        metrics = self._evaluate(number) if number in experiment.evaluation_rounds else {}
+        metrics = self._evaluate_if_paid(number) if number in experiment.evaluation_rounds else {}
         self.seconds += time.perf_counter() - begin
         if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
             self._save(self.next_round)
@@ -236,7 +236,7 @@ class _Simulation:
         done, rounds = self.next_round, self.setup.experiment.rounds
         self._save(done)
         if not any(row["round"] == done - 1 for row in self.record.read_metrics()):
-            self._evaluate(done - 1)
+            self._evaluate_if_paid(done - 1)
         note = f"Training ended after {done} of {rounds} rounds, because {why}."
         self.watch(Moment("training", done, rounds, note=note))
         return note
@@ -254,15 +254,28 @@ class _Simulation:
         self.setup = in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total)))
         self.workers = self._make_workers()
 
+    def _evaluate_if_paid(self, number: int) -> dict[str, Any]:
+        """The metrics of a round, or none where a charged evaluation would pass the budget."""
+        try:
+            return self._evaluate(number)
+        except OverBudget as refused:
+            self.watch(Moment("training", self.next_round, self.setup.experiment.rounds, note=str(refused)))
+            return {}
+
     def _evaluate(self, number: int) -> dict[str, Any]:
-        """Scores on the public test split, which are free, and ε so far."""
-        self.setup.space.write(self.setup.net, self.state["model"])
+        """Scores, which are free on public test rows and charged on others, and then ε so far."""
         view = self.setup.experiment.privacy.view
-        scores = evaluate(self.setup.net, self.setup.federated.source.test, self.setup.device)
+        found = scores(
+            self.setup,
+            self.state["model"],
+            round_number=number,
+            door=self._door,
+            workers=self.workers,
+            traffic=self._traffic,
+        )
         metrics: dict[str, Any] = {
             "round": number,
-            "accuracy": scores.accuracy,
-            "auroc": scores.auroc,
+            **found,
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
             **self._public_figures(),

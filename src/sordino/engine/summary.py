@@ -8,12 +8,16 @@ from typing import Any
 
 from sordino.core import View
 from sordino.engine.evaluate import accuracy_epsilon_area
+from sordino.engine.evaluation_rows import warnings_about_test_rows
 from sordino.engine.federation import Traffic
+from sordino.engine.scoring import about_accuracy
 from sordino.engine.setup import Setup, make_tuning
 from sordino.engine.tariff import warnings_of
 from sordino.models import FlatSpace
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
 from sordino.tuning import bridge_of
+
+NOT_MEASURED = "The budget was spent before the final model's accuracy could be released, so nobody knows it."
 
 
 def epsilon_by_view(ledger: Ledger) -> dict[View, dict[str, Any]]:
@@ -48,20 +52,22 @@ def summarise(
     schedule: str,
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
-    """The last completed round is always evaluated, so the scores are those of the final model.
+    """The scores are those of the final model; none where the budget was spent before they could be released.
 
     `ended` says why there were fewer `rounds` than planned; nothing where there were not.
     """
     experiment, tariff = setup.experiment, setup.tariff
     privacy = experiment.privacy
     simulated = privacy.noise_source == "seeded"
+    last = metrics[-1] if metrics and metrics[-1]["round"] == rounds - 1 else {}
     return {
         "name": experiment.name,
         "method": experiment.method["name"],
         "tuning": experiment.tuning["name"],
         "tuning_facts": bridge_of(make_tuning(experiment)).plan_facts(setup.whole),
-        "accuracy": metrics[-1]["accuracy"],
-        "auroc": metrics[-1]["auroc"],
+        "accuracy": last.get("accuracy"),
+        "auroc": last.get("auroc"),
+        **about_accuracy(last),
         "accuracy_epsilon_area": accuracy_epsilon_area(metrics),
         "unit": tariff.unit,
         "neighbours": privacy.neighbours,
@@ -94,6 +100,11 @@ def summarise(
         "schedule": schedule,
         "ledger_head": ledger.head,
         "ledger_lines": len(ledger.lines),
-        "warnings": [*([ended] if ended else []), *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes))],
+        "warnings": [
+            *([ended] if ended else []),
+            *([] if last else [NOT_MEASURED]),
+            *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
+            *warnings_about_test_rows(experiment, setup.loaded.source),
+        ],
         "non_private_diagnostics": diagnostics,
     }

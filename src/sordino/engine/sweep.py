@@ -117,7 +117,7 @@ def _folder_name(point: Point) -> str:
 
 
 def _row(point: Point, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    accuracies = [summary["accuracy"] for summary in summaries]
+    accuracies = [math.nan if summary["accuracy"] is None else summary["accuracy"] for summary in summaries]
     epsilons = {
         view: max(float(summary["epsilon"][view]["epsilon"]) for summary in summaries)
         for view in ("public", "server", "client")

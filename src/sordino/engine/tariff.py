@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, Norm, SordinoError, Unit, View
+from sordino.engine.charged_evaluation import ChargedEvaluation, charged_evaluation
 from sordino.engine.priced_steps import PricedSteps, priced_steps
 from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method
@@ -89,6 +90,8 @@ class Tariff:
     """Whether clients end up with models of their own, which no ε covers."""
     before: Mapping[DpEvent, int] = field(default_factory=dict)
     """What every client pays before the first round."""
+    evaluation: ChargedEvaluation | None = None
+    """How accuracy is released, where it is measured on rows that stay private."""
 
     @cached_property
     def _prices(self) -> dict[tuple[float, float, float, int], Price]:
@@ -138,6 +141,8 @@ class Tariff:
         first = {self.mechanism.stage(number): number for number in reversed(rounds)}
         turns = Counter(self.mechanism.stage(number) for number in rounds)
         bill: Counter[DpEvent] = Counter(self.before)
+        if self.evaluation is not None:
+            bill.update(self.evaluation.events(view))
         for stage, times in turns.items():
             bill[self.price(client, first[stage]).in_view(view).event] += times
         return bill
@@ -272,6 +277,7 @@ def make_tariff(
         uncovered=method.uncovered if isinstance(method, Personalised) else "",
         personal=isinstance(method, Personalised),
         before=before,
+        evaluation=charged_evaluation(experiment, method, clients=clients, before=before),
     )
     if not method.protected:
         return tariff

@@ -160,14 +160,14 @@ class StatisticBound:
         return min(self.moves, self.largest)
 
 
-def bound_statistic(value: Private[float], bound: StatisticBound) -> Bounded:
+def bound_statistic(value: Private[float], bound: StatisticBound, norm: Norm = "l1") -> Bounded:
     """The number clamped to [0, largest], with what one row can change of it; a number that is not finite counts as zero.
 
     Formal guarantee: clamping brings two numbers no further apart, so the clamped one moves by no more than the number does,
-    and by no more than its range is wide.
+    and by no more than its range is wide. A single number has the same length in every norm.
     """
     found: float = unwrap(value)
     finite = math.isfinite(found)
     clamped = min(max(found, 0.0), bound.largest) if finite else 0.0
     total = torch.tensor([clamped], dtype=torch.float64)
-    return seal(total, bound=bound.sensitivity, norm="l1", units=1, zeroed=int(not finite))
+    return seal(total, bound=bound.sensitivity, norm=norm, units=1, zeroed=int(not finite))

@@ -32,6 +32,7 @@ def write_page(title: str, figures: Sequence[go.Figure], path: Path) -> None:
 def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
     """Accuracy over rounds, one line per run; the ε reached so far shows on hovering."""
     figure = go.Figure()
+    charged = any(row.get("accuracy_charged") for metrics in runs.values() for row in metrics)
     for name, metrics in runs.items():
         figure.add_scatter(
             x=[row["round"] + 1 for row in metrics],
@@ -50,7 +51,7 @@ def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
                 mode="lines+markers",
             )
     figure.update_layout(
-        title="Accuracy on the public test split",
+        title="Accuracy on held-out rows, noised and charged" if charged else "Accuracy on the public test split",
         xaxis_title="round",
         yaxis_title="accuracy",
         yaxis_tickformat=".0%",

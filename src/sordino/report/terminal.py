@@ -90,12 +90,21 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     for summary in summaries:
         table.add_row(
             f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
-            f"{summary['accuracy']:.2%}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
+            f"{share_text(summary['accuracy'])}{_noise(summary)}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
             *(_epsilon_cell(summary, view) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
         )
     return table
+
+
+def _noise(summary: Mapping[str, Any]) -> str:
+    """How far a charged accuracy is off by its noise."""
+    return (
+        f"\n[dim]noise ±{100 * summary['accuracy_noise_deviation']:.2g}[/dim]"
+        if summary.get("accuracy_charged")
+        else ""
+    )
 
 
 def _own_mix(summary: Mapping[str, Any]) -> str:
@@ -106,6 +115,10 @@ def _own_mix(summary: Mapping[str, Any]) -> str:
     late = f"\nlate {clients['newcomers']['mean']:.1%}" if "newcomers" in clients else ""
     spread = f"{clients['mean']:.1%} ±{100 * clients['standard_deviation']:.1f}"
     return f"\nown {spread}\nworst {clients['worst_tenth']:.1%}{late}"
+
+
+def share_text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2%}"
 
 
 def number_text(value: float | None) -> str:

@@ -42,7 +42,8 @@ class Table:
             texts = _column(frame, settings.text_column, path).fillna("").astype(str).tolist()
             tokens = token_numbers(texts, vocabulary=settings.vocabulary, length=settings.length)
             return Raw(kind="text", train=in_memory(tokens, labels), columns=columns, vocabulary=settings.vocabulary)
-        return Raw(kind="tabular", train=in_memory(_features(frame, path, settings), labels), columns=columns)
+        features, layout = _features(frame, path, settings)
+        return Raw(kind="tabular", train=in_memory(features, labels), columns=columns, layout=layout)
 
 
 def _frame(path: Path) -> DataFrame:
@@ -60,21 +61,25 @@ def _column(frame: DataFrame, name: str, path: Path) -> Series:
     return frame[name]
 
 
-def _features(frame: DataFrame, path: Path, settings: SourceSettings) -> Array:
+def _features(frame: DataFrame, path: Path, settings: SourceSettings) -> tuple[Array, dict[str, tuple[str, ...]]]:
+    """The columns side by side as numbers, and what each of them became."""
     left_out = {settings.label_column, settings.client_column}
     names = settings.columns or tuple(name for name in map(str, frame.columns) if name not in left_out)
     if not names:
         raise SordinoError(f"{path} has no column besides label and client; add the columns to learn from.")
-    return np.concatenate([_numbers(_column(frame, name, path), name, settings) for name in names], axis=1)
+    made = {name: _numbers(_column(frame, name, path), name, settings) for name in names}
+    layout = {name: categories for name, (_, categories) in made.items()}
+    return np.concatenate([numbers for numbers, _ in made.values()], axis=1), layout
 
 
-def _numbers(column: Series, name: str, settings: SourceSettings) -> Array:
+def _numbers(column: Series, name: str, settings: SourceSettings) -> tuple[Array, tuple[str, ...]]:
+    """One column as numbers, and its categories where it holds words."""
     from pandas.api.types import is_numeric_dtype
 
     declared = settings.categories.get(name)
     if declared is None and is_numeric_dtype(column.dtype):
         numbers: Array = column.to_numpy(dtype=np.float32, na_value=np.nan)
-        return numbers[:, None]
+        return numbers[:, None], ()
     if column.isna().any():
         raise SordinoError(
             f"Column {name!r} has missing values, first in row {int(column.isna().argmax()) + 1}; fill or drop them."
@@ -92,4 +97,4 @@ def _numbers(column: Series, name: str, settings: SourceSettings) -> Array:
             unknown(f"declared category of column {name!r}", str(words[strange][0]), map(str, categories))
         )
     one_hot: Array = words[:, None] == categories
-    return one_hot.astype(np.float32)
+    return one_hot.astype(np.float32), tuple(map(str, categories))

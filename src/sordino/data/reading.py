@@ -1,0 +1,81 @@
+"""From a source's name to its splits, and from a split to examples of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from sordino.core import SordinoError
+from sordino.data import images
+from sordino.data.embedded import EMBEDDED
+from sordino.data.examples import IDENTITY, Examples, Normalisation
+from sordino.data.formats import FORMATS
+from sordino.data.labels import number_labels
+from sordino.data.locate import locate
+from sordino.data.raw import Array, Raw, Split
+from sordino.data.settings import Kind, SourceSettings
+
+
+def find(settings: SourceSettings) -> tuple[Raw, str]:
+    """A source as its format reads it, and its name; splits that are empty or do not go together are refused."""
+    entry = locate(settings.source)
+    raw = EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)
+    if raw.train.count == 0 or (raw.test is not None and raw.test.count == 0):
+        raise SordinoError(f"{settings.source!r} holds no examples; check the file.")
+    train, test = (shape_of(split, raw.kind, settings) for split in (raw.train, raw.test or raw.train))
+    if train != test:
+        raise SordinoError(
+            f"{settings.source!r} has training examples of {train} but test examples of {test}; "
+            "save them alike, or set resize and channels."
+        )
+    if any(len(values) != raw.train.count for values in raw.columns.values()):
+        raise SordinoError(
+            f"The client column of {settings.source!r} must have one value for each of {raw.train.count} training rows."
+        )
+    return raw, entry.name
+
+
+def shape_of(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...]:
+    """The shape of one example as it will be loaded."""
+    if kind != "image":
+        return split.shape
+    return images.fitted_shape(split.shape, resize=settings.resize, channels=settings.channels)
+
+
+def read_split(split: Split, class_names: tuple[str, ...], settings: SourceSettings) -> tuple[Array, Array]:
+    """Inputs as they lie in the file, and their class numbers."""
+    labels = number_labels(split.labels(), class_names, settings)
+    array = split.inputs()
+    if len(array) != len(labels):
+        raise SordinoError(
+            f"{settings.source!r} has {len(array)} inputs but {len(labels)} labels; each input needs one label."
+        )
+    return array, labels
+
+
+def to_examples(array: Array, labels: Array, rows: Array, kind: Kind, settings: SourceSettings) -> Examples:
+    """The chosen rows, and pictures of those alone brought to size."""
+    if not np.array_equal(rows, np.arange(len(labels))):
+        array, labels = array[rows], labels[rows]
+    dtypes: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}
+    inputs = torch.from_numpy(array.astype(dtypes[kind], copy=False))
+    if kind == "image":
+        inputs = images.fit(inputs, resize=settings.resize, channels=settings.channels)
+    return Examples(inputs=inputs, labels=torch.from_numpy(labels), normalisation=_normalisation(kind, settings))
+
+
+def drawn(count: int, seed: int, stream: int) -> Array:
+    """All rows in an order that depends on the seed alone."""
+    order: Array = np.random.default_rng([seed, stream]).permutation(count)
+    return order
+
+
+def _normalisation(kind: Kind, settings: SourceSettings) -> Normalisation:
+    usual = Normalisation() if kind == "image" else IDENTITY
+    return Normalisation(
+        scale=usual.scale if settings.scale is None else settings.scale,
+        mean=settings.mean or usual.mean,
+        std=settings.std or usual.std,
+    )

@@ -1,0 +1,120 @@
+"""A test source apart from the training rows: another file, read so that its rows fit the training set."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.core import SordinoError
+from sordino.data.evaluation_rows import SeparateSource
+from sordino.data.examples import Examples
+from sordino.data.labels import are_words
+from sordino.data.locate import locate
+from sordino.data.raw import Array, Raw, Split
+from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
+from sordino.data.settings import SourceSettings
+
+_STREAM = 0x5013
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separate:
+    """A test source whose shape, columns and classes are known to be those of the training set."""
+
+    settings: SourceSettings
+    training: Raw
+    raw: Raw
+
+    @property
+    def split(self) -> Split:
+        """The source's test split, or all that it holds where it has none."""
+        return self.raw.test or self.raw.train
+
+    def rows(self, seed: int) -> Array:
+        limit = self.settings.limit
+        return np.arange(self.split.count) if limit is None else drawn(self.split.count, seed, _STREAM)[:limit]
+
+    def load(self, class_names: tuple[str, ...], seed: int) -> Examples:
+        """The rows, with labels numbered as in training; a label that training does not know is refused by its name."""
+        if are_words(self.training.train.labels()) and not are_words(self.split.labels()):
+            raise SordinoError(
+                f"Labels of the test source {self.settings.source!r} are numbers, but those of the training set are words "
+                f"such as {class_names[0]!r}; save them alike."
+            )
+        array, labels = read_split(self.split, class_names, self.settings)
+        strange = (labels < 0) | (labels >= len(class_names))
+        if strange.any():
+            raise SordinoError(
+                f"The test source {self.settings.source!r} has label {labels[strange][0]}, but the training set has classes 0 to "
+                f"{len(class_names) - 1}; mend the labels or declare classes in [data.options]."
+            )
+        return to_examples(array, labels, self.rows(seed), self.raw.kind, self.settings)
+
+
+def find_separate(test: SeparateSource, settings: SourceSettings, training: Raw) -> Separate:
+    """Find a test source and check that it goes with the training set, without reading its examples."""
+    shape = shape_of(training.train, training.kind, settings)
+    own = _fitted(test, settings, training, shape)
+    raw, _ = find(own)
+    if raw.test is None and locate(test.source) == locate(settings.source):
+        raise SordinoError(
+            f"[data] test names {test.source!r}, which is the training set itself and has no test split; name another source, or "
+            'declare a split of it public with test = "public-split".'
+        )
+    found = Separate(settings=own, training=training, raw=raw)
+    if raw.kind != training.kind or (other := shape_of(found.split, raw.kind, own)) != shape:
+        what = raw.kind if raw.kind != training.kind else " x ".join(map(str, other))
+        expected = training.kind if raw.kind != training.kind else " x ".join(map(str, shape))
+        raise SordinoError(
+            f"The test source {test.source!r} holds examples of {what}, but the training set has {expected}; save them alike, "
+            "or set resize and channels in [data.options]."
+        )
+    _refuse_other_layout(found, test.source)
+    _refuse_other_classes(found, test.source)
+    return found
+
+
+def _fitted(test: SeparateSource, settings: SourceSettings, training: Raw, shape: tuple[int, ...]) -> SourceSettings:
+    """How the test source is read: as the training set was, with the columns and categories that were found there."""
+    square = training.kind == "image" and shape[1] == shape[2]
+    return dataclasses.replace(
+        settings,
+        source=test.source,
+        visibility="public",
+        limit=test.limit,
+        resize=shape[1] if square else settings.resize,
+        channels=shape[0] if training.kind == "image" else settings.channels,
+        classes=None,
+        class_names=settings.class_names or training.class_names,
+        label_column=test.label_column or settings.label_column,
+        text_column=test.text_column or settings.text_column,
+        client_column=None,
+        columns=tuple(training.layout),
+        categories={name: words for name, words in training.layout.items() if words},
+    )
+
+
+def _refuse_other_layout(found: Separate, source: str) -> None:
+    for name, expected in found.training.layout.items():
+        if bool(found.raw.layout.get(name)) != bool(expected):
+            here, there = ("words", "numbers") if not expected else ("numbers", "words")
+            raise SordinoError(
+                f"Column {name!r} of the test source {source!r} holds {here}, but {there} in the training set; save them alike."
+            )
+
+
+def _refuse_other_classes(found: Separate, source: str) -> None:
+    """Where both sources name their classes, the same number must mean the same class."""
+    ours, theirs = found.training.class_names, found.raw.class_names
+    if not ours or not theirs or ours == theirs:
+        return
+    at = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
+    if at is None:
+        raise SordinoError(
+            f"The test source {source!r} names {len(theirs)} classes, but the training set names {len(ours)}; save them alike."
+        )
+    raise SordinoError(
+        f"Class {at} is {theirs[at]!r} in the test source {source!r}, but {ours[at]!r} in the training set; number them alike."
+    )

@@ -1,0 +1,92 @@
+"""What plans and runs say about the rows that a model is tested on, and when they refuse."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sordino.core import SordinoError
+from sordino.data.evaluation_rows import WAYS, Charged, EvaluationRows, SeparateSource, SetAside, evaluation_rows
+from sordino.engine.charged_evaluation import ChargedEvaluation
+from sordino.experiment import Experiment
+
+
+class Known(Protocol):
+    """What is known of a source, loaded or not."""
+
+    @property
+    def set_aside(self) -> bool: ...
+
+    @property
+    def n_test(self) -> int: ...
+
+
+def rows_of(experiment: Experiment) -> EvaluationRows:
+    """What the experiment says about its test rows; settings that would go without effect are refused."""
+    rows = evaluation_rows(experiment.data.test)
+    idle = [key for key in ("test_fraction", "test_limit") if key in experiment.data.options]
+    if idle and not isinstance(rows, SetAside):
+        instead = "fraction" if isinstance(rows, Charged) else "limit"
+        raise SordinoError(
+            f"[data.options] {idle[0]} is about a test split of the source itself, but [data] test says otherwise; leave it out, or "
+            f"set {instead} in [data] test."
+        )
+    return rows
+
+
+def refuse_silent_split(experiment: Experiment, source: Known) -> None:
+    """A secure run makes no private row public without a word of the person whose rows they are."""
+    if experiment.privacy.noise_source == "secure" and _silently_public(experiment, source):
+        raise SordinoError(
+            f"[data] source {experiment.data.source!r} has no test split of its own, and a secure run does not make private rows a "
+            f"public one without a word; in [data], {WAYS}."
+        )
+
+
+def warnings_about_test_rows(experiment: Experiment, source: Known) -> list[str]:
+    """What a simulation should know of the rows it was tested on."""
+    if not _silently_public(experiment, source):
+        return []
+    return [
+        f"{source.n_test} rows of {experiment.data.source!r} were set aside as a test split that counts as public, and what is measured "
+        f"on them is not charged. A secure run refuses that: in [data], {WAYS}."
+    ]
+
+
+def _silently_public(experiment: Experiment, source: Known) -> bool:
+    rows = evaluation_rows(experiment.data.test)
+    declared = isinstance(rows, SetAside) and rows.declared
+    return source.set_aside and not declared and experiment.data.visibility == "private"
+
+
+def evaluation_fact(
+    experiment: Experiment, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int | None
+) -> str:
+    """One line of a plan: on what the model is evaluated, how often, and at what cost."""
+    times = _times(len(experiment.evaluation_rounds))
+    if evaluation is not None:
+        return _charged_fact(times, evaluation, held_out)
+    rows = evaluation_rows(experiment.data.test)
+    if isinstance(rows, SeparateSource):
+        what = f"{source.n_test} rows of {rows.source!r}, declared public"
+    elif not source.set_aside:
+        what = f"{source.n_test} rows of the source's own test split, which counts as public"
+    elif experiment.data.visibility == "public":
+        what = f"{source.n_test} public rows set aside"
+    else:
+        said = "declared public" if not _silently_public(experiment, source) else "which count as public"
+        what = f"{source.n_test} rows set aside from {experiment.data.source!r}, {said}"
+    return f"{times} on {what}; it costs nothing"
+
+
+def _charged_fact(times: str, evaluation: ChargedEvaluation, held_out: int | None) -> str:
+    """Only an example-level error depends on how many rows are held out; a client-level plan does not know."""
+    what = "every client's own held-out rows" if held_out is None else f"{held_out} rows held out by the clients"
+    error = 100 * evaluation.deviation(held_out or 0)
+    return (
+        f"{times} on {what}, which stay private; ε {evaluation.epsilon:g} in all, {evaluation.mechanism.noise} noise: each accuracy "
+        f"is ± {error:.2g} points (standard deviation of the noise); the training gets the rest"
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
