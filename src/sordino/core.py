@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from sordino.sentences import shown
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -25,9 +27,6 @@ View = Literal["public", "server", "client"]
 Neighbours = Literal["zero-out", "add-remove", "replace-one"]
 Norm = Literal["l2", "l1"]
 Visibility = Literal["public", "private"]
-
-LONGEST_SHOWN = 200
-"""Characters of a value that an error message shows."""
 
 VIEWS: tuple[View, ...] = ("public", "server", "client")
 
@@ -189,16 +188,3 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}."
     return f"There is no {kind} called {shown(name)}; {hint}"
-
-
-def shown(value: object) -> str:
-    """A value as a sentence shows it: on one line, and cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of another library says, as a part of a sentence."""
-    lines = str(error).strip().splitlines()
-    text = lines[0].rstrip(".") if lines else type(error).__name__
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from sordino.core import Neighbours, SordinoError, View, Visibility, first_line, shown
+from sordino.core import Neighbours, SordinoError, View, Visibility
+from sordino.sentences import first_line, shown
 from sordino.settings import validated
 
 LONGEST_NAME = 200
@@ -188,7 +189,9 @@ def override(table: Table, setting: str) -> None:
     """Apply one `key.sub=value` to a table in place, without touching tables it shares with others."""
     key, equals, text = setting.partition("=")
     if not equals or not key:
-        raise SordinoError(f"--set takes key=value, but got {shown(setting)}; write for instance --set privacy.epsilon=2.")
+        raise SordinoError(
+            f"--set takes key=value, but got {shown(setting)}; write for instance --set privacy.epsilon=2."
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -197,6 +200,8 @@ def override(table: Table, setting: str) -> None:
     for section in sections:
         inner = _member(table.get(section, {})) if section in MEMBERS else table.get(section, {})
         if not isinstance(inner, dict):
-            raise SordinoError(f"--set {shown(setting)}: {shown(section)} is a value, not a section; drop what follows it.")
+            raise SordinoError(
+                f"--set {shown(setting)}: {shown(section)} is a value, not a section; drop what follows it."
+            )
         table[section] = table = dict(inner)
     table[last] = value

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from sordino.core import Registry, SordinoError, shown, unknown
+from sordino.core import Registry, SordinoError, unknown
+from sordino.sentences import shown
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -91,7 +92,9 @@ def _place(table: object, location: Sequence[int | str]) -> tuple[int | str, ...
     place: list[int | str] = []
     for step in location:
         here = _value(table, place)
-        if (isinstance(here, Mapping) and step in here) or (isinstance(here, list | tuple) and step in range(len(here))):
+        if (isinstance(here, Mapping) and step in here) or (
+            isinstance(here, list | tuple) and step in range(len(here))
+        ):
             place.append(step)
     return tuple(place)
 
@@ -134,11 +137,15 @@ def _refuse_unknown(kind: object, table: Mapping[str, Any], *, where: str) -> No
 def _refuse_strange(value: object, place: tuple[int | str, ...] = (), *, where: str) -> None:
     """Refuse what no setting can be: NaN, infinities, integers of more than 64 bits, dates, and text that is not Unicode."""
     if len(place) > _DEEPEST:
-        raise SordinoError(f"{_subject(place[:1], where=where)} holds tables or lists {_DEEPEST} deep; no setting needs so many.")
+        raise SordinoError(
+            f"{_subject(place[:1], where=where)} holds tables or lists {_DEEPEST} deep; no setting needs so many."
+        )
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str) or _not_a_setting(key):
-                raise SordinoError(f"{_subject(place, where=where)} should have keys of plain text, but got {shown(key)}.")
+                raise SordinoError(
+                    f"{_subject(place, where=where)} should have keys of plain text, but got {shown(key)}."
+                )
             _refuse_strange(inner, (*place, key), where=where)
     elif isinstance(value, list | tuple):
         for number, inner in enumerate(value):
@@ -155,5 +162,7 @@ def _not_a_setting(value: object) -> str | None:
     if isinstance(value, int):
         return None if abs(value) <= _LARGEST_INTEGER else "an integer of at most 64 bits"
     if isinstance(value, str):
-        return None if value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value) else "valid Unicode text"
+        return (
+            None if value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value) else "valid Unicode text"
+        )
     return "a number, text, true or false, a list or a table"

@@ -10,6 +10,7 @@ import torch
 
 from sordino.core import SordinoError, Visibility
 from sordino.data import images
+from sordino.data.checks import check_columns, check_labels, check_range, refuse_mismatch
 from sordino.data.embedded import EMBEDDED
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
@@ -18,7 +19,17 @@ from sordino.data.locate import KnownSource, known, locate
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
 
-__all__ = ["KnownSource", "Source", "SourceFacts", "SourceSettings", "describe", "known", "labels_and_columns", "load"]
+__all__ = [
+    "KnownSource",
+    "Source",
+    "SourceFacts",
+    "SourceSettings",
+    "describe",
+    "known",
+    "labels_and_columns",
+    "load",
+    "test_labels",
+]
 
 _SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
 
@@ -41,12 +52,14 @@ class Source:
     def __post_init__(self) -> None:
         for part, examples in (("training", self.train), ("test", self.test)):
             where = f"The {part} split of {self.name!r}"
-            if len(examples) == 0:
-                raise SordinoError(f"{where} is empty; check the file and test_fraction.")
-            self._check_range(where, "a label", examples.labels, self.classes, "mend the labels or declare classes")
+            check_labels(where, examples.labels.cpu().numpy(), self.classes)
             if self.kind == "text":
-                self._check_range(
-                    where, "a token", examples.inputs, self.vocabulary, "mend the tokens or raise vocabulary"
+                check_range(
+                    where,
+                    "a token",
+                    examples.inputs.cpu().numpy(),
+                    self.vocabulary,
+                    "mend the tokens or raise vocabulary",
                 )
             if self.kind == "tabular" and not (finite := examples.inputs.isfinite().all(1)).all():
                 row = int(finite.logical_not().int().argmax())
@@ -57,12 +70,6 @@ class Source:
             raise SordinoError(
                 f"A client column of {self.name!r} must have one value for each of the {len(self.train)} training rows."
             )
-
-    @staticmethod
-    def _check_range(where: str, what: str, values: torch.Tensor, stop: int, advice: str) -> None:
-        low, high = int(values.min()), int(values.max())
-        if low < 0 or high >= stop:
-            raise SordinoError(f"{where} has {what} {low if low < 0 else high}, outside 0 to {stop - 1}; {advice}.")
 
 
 def load(settings: SourceSettings, *, seed: int = 0) -> Source:
@@ -105,10 +112,24 @@ def describe(settings: SourceSettings, *, seed: int = 0) -> SourceFacts:
 
 def labels_and_columns(settings: SourceSettings, *, seed: int = 0) -> tuple[Array, Mapping[str, Array]]:
     """What training rows are dealt out by, in the order of `load`, without reading their inputs."""
-    raw, _ = _find(settings)
+    raw, name = _find(settings)
     rows, _ = _rows(raw, settings, seed)
-    labels = number_labels(raw.train.labels(), name_classes(raw, settings), settings)
-    return labels[rows], _columns(raw, rows)
+    return _labels(raw, raw.train, rows, settings, f"The training split of {name!r}"), _columns(raw, rows)
+
+
+def test_labels(settings: SourceSettings, *, seed: int = 0) -> Array:
+    """The labels of the test rows, in the order of `load`, without reading their inputs."""
+    raw, name = _find(settings)
+    _, rows = _rows(raw, settings, seed)
+    return _labels(raw, raw.test or raw.train, rows, settings, f"The test split of {name!r}")
+
+
+def _labels(raw: Raw, split: Split, rows: Array, settings: SourceSettings, where: str) -> Array:
+    classes = name_classes(raw, settings)
+    labels = number_labels(split.labels(), classes, settings)
+    refuse_mismatch(settings, inputs=split.count, labels=len(labels))
+    check_labels(where, labels[rows], len(classes))
+    return labels[rows]
 
 
 def _columns(raw: Raw, rows: Array) -> dict[str, Array]:
@@ -126,10 +147,9 @@ def _find(settings: SourceSettings) -> tuple[Raw, str]:
             f"{settings.source!r} has training examples of {train} but test examples of {test}; "
             "save them alike, or set resize and channels."
         )
-    if any(len(values) != raw.train.count for values in raw.columns.values()):
-        raise SordinoError(
-            f"The client column of {settings.source!r} must have one value for each of {raw.train.count} training rows."
-        )
+    check_columns(raw, settings)
+    if raw.kind != "text":
+        _normalisation(raw.kind, settings).check(train[0])
     return raw, entry.name
 
 
@@ -142,10 +162,7 @@ def _shape(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...
 def _read(split: Split, class_names: tuple[str, ...], settings: SourceSettings) -> tuple[Array, Array]:
     labels = number_labels(split.labels(), class_names, settings)
     array = split.inputs()
-    if len(array) != len(labels):
-        raise SordinoError(
-            f"{settings.source!r} has {len(array)} inputs but {len(labels)} labels; each input needs one label."
-        )
+    refuse_mismatch(settings, inputs=len(array), labels=len(labels))
     return array, labels
 
 
