@@ -74,16 +74,14 @@ def test_an_exit_code_in_words_and_an_unexpected_error_are_left_to_python():
     assert error.returncode == 1 and "ZeroDivisionError" in error.stderr
 
 
-def test_a_reader_that_went_away_is_told_as_python_tells_it():
-    """Python's own code for output that could not be written is 120."""
+def test_a_reader_that_went_away_is_no_error_to_tell_of():
     reading, writing = os.pipe()
     os.close(reading)
     try:
         result = call("print('lost')", stdout=writing)
     finally:
         os.close(writing)
-    assert result.returncode == 120
-    assert "BrokenPipeError" in result.stderr
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 EXPERIMENT = """

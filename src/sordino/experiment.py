@@ -18,6 +18,9 @@ from sordino.settings import validated
 LONGEST_NAME = 200
 """Bytes of a run's name: file systems take 255."""
 
+LARGEST_SCALE = 1e12
+"""Of clips and multipliers: noise and clipped sums then stay within what 32-bit floats tell apart from zero and infinity."""
+
 Table = dict[str, Any]
 
 
@@ -62,7 +65,7 @@ class DataSection(Section):
     partition: MemberTable = Field(default_factory=lambda: {"name": "iid"})
     late_clients: int = Field(default=0, ge=0)
     """How many of the clients, the last ones, join only when training is over."""
-    client_test_rows: int | None = Field(default=None, ge=0)
+    client_test_rows: int | None = Field(default=None, ge=0, le=100_000)
     """Test rows drawn for each client in its own mix of labels; 200 for personalised methods and none for others."""
     options: Table = Field(default_factory=dict)
     """Settings of the source itself: resize, channels, label_column, limit, ..."""
@@ -80,13 +83,13 @@ class PrivacySection(Section):
     """What is promised, to whom, and where the noise is drawn."""
 
     epsilon: float | None = Field(default=None, gt=0)
-    noise_multiplier: float | None = Field(default=None, ge=0)
+    noise_multiplier: float | None = Field(default=None, ge=0, le=LARGEST_SCALE)
     delta: float = Field(default=1e-5, ge=0, lt=1)
     view: View = "public"
     neighbours: Neighbours = "zero-out"
     mechanism: str | Table = "gaussian"
     """A name, or a table with a name and settings."""
-    clip_norm: float = Field(default=1.0, gt=0)
+    clip_norm: float = Field(default=1.0, ge=1 / LARGEST_SCALE, le=LARGEST_SCALE)
     noise: Literal["central", "distributed", "local"] = "central"
     sampler: PlainName = "poisson"
     expected_cohort: float | None = Field(default=None, gt=0)
@@ -121,7 +124,7 @@ class EngineSection(Section):
 
     device: PlainName = "cpu"
     schedule: Literal["auto", "workers", "stacked"] = "auto"
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=1024)
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
     """Rounds between evaluations; 0 means about twenty in all."""

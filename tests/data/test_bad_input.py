@@ -36,7 +36,7 @@ def test_unknown_name_gets_the_nearest(data_folder: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    refused(tmp_path / "nowhere.npz", "no file or folder .*nowhere.npz; check the path")
+    refused(tmp_path / "nowhere.npz", "no file or folder .*nowhere.npz'; check the path")
 
 
 def test_file_of_no_format(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from sordino.core import SordinoError
+from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array, Raw
-from sordino.data.settings import SourceSettings
+from sordino.data.settings import Kind, SourceSettings
 
 
 def check_labels(where: str, labels: Array, classes: int) -> None:
@@ -34,6 +38,15 @@ def check_columns(raw: Raw, settings: SourceSettings) -> None:
                 f"The client column {name!r} of {settings.source!r} has no value in row {int(missing.argmax()) + 1}; fill or drop "
                 "such rows."
             )
+
+
+def check_memory(raw: Raw, shape: tuple[int, ...], settings: SourceSettings) -> None:
+    """Refuse a set whose examples, brought to this shape, no memory holds."""
+    rows = min(raw.train.count, settings.limit or raw.train.count)
+    refuse_larger(settings.source, rows * math.prod(shape) * _BYTES[raw.kind])
+
+
+_BYTES: Mapping[Kind, int] = {"image": 1, "tabular": 4, "text": 8}
 
 
 def refuse_mismatch(settings: SourceSettings, *, inputs: int, labels: int) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from sordino.core import SordinoError, Visibility
 from sordino.data import images
-from sordino.data.checks import check_columns, check_labels, check_range, refuse_mismatch
+from sordino.data.checks import check_columns, check_labels, check_memory, check_range, refuse_mismatch
 from sordino.data.embedded import EMBEDDED
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
@@ -147,6 +147,7 @@ def _find(settings: SourceSettings) -> tuple[Raw, str]:
             f"{settings.source!r} has training examples of {train} but test examples of {test}; "
             "save them alike, or set resize and channels."
         )
+    check_memory(raw, train, settings)
     check_columns(raw, settings)
     if raw.kind != "text":
         _normalisation(raw.kind, settings).check(train[0])

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from sordino.core import Private, SordinoError, unwrap
-from sordino.files import write_whole
+from sordino.files import disk_errors, write_whole
 
 
 class PersonalStore:
@@ -40,7 +40,8 @@ class PersonalStore:
 
     def save(self, path: Path) -> None:
         tensors: dict[str, Tensor] = {str(client): unwrap(value) for client, value in self._kept.items()}
-        path.parent.mkdir(exist_ok=True)
+        with disk_errors(path.parent):
+            path.parent.mkdir(exist_ok=True)
         write_whole(path, save({client: tensor.detach().cpu().contiguous() for client, tensor in tensors.items()}))
 
     def load(self, path: Path) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sordino import __version__
 from sordino.core import SordinoError
+from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_summary_file
 from sordino.experiment import Experiment
 from sordino.files import disk_errors, to_json, write_whole
 from sordino.kernels.native import SWITCH, library
@@ -93,13 +94,7 @@ class RunRecord:
         return facts
 
     def read_experiment(self) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads(self.experiment.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise SordinoError(
-                f"{self.folder} is not a run folder: {self.experiment.name} is missing or damaged; give the folder that --out named."
-            ) from error
-        return content
+        return read_experiment_file(self.experiment)
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         state = {key: value.detach().cpu().contiguous() for key, value in checkpoint.state.items()}
@@ -142,10 +137,7 @@ class RunRecord:
             write_whole(self.metrics, "".join(kept).encode())
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        if not self.metrics.exists():
-            return []
-        text = self.metrics.read_text(encoding="utf-8")
-        return [json.loads(row) for row in text[: text.rfind("\n") + 1].splitlines()]
+        return read_metrics_file(self.metrics)
 
     def save_diagnostics(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         """Non-private diagnostics of one round of a simulation, in a folder of their own."""
@@ -175,8 +167,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
         )
-    summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return summary
+    return read_summary_file(path)
 
 
 def versions() -> dict[str, str]:

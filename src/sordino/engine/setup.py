@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from sordino.core import Private, SordinoError
+from sordino.core import VIEWS, Private, SordinoError
 from sordino.data.examples import Examples
+from sordino.data.locate import locate
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import public_settings, public_source
 from sordino.data.raw import Array
+from sordino.data.settings import SourceFacts
 from sordino.data.source import Source, SourceSettings, describe, labels_and_columns, load, test_labels
 from sordino.engine.choice import charges_before
 from sordino.engine.client_test_rows import match_test_rows
@@ -135,7 +137,9 @@ def make_parts(experiment: Experiment, choices: Choices, *, task: Task, vocabula
     method.plan_facts(experiment.rounds)
     before = charges_before(experiment, choices.tuning, method, sizes)
     tariff = make_tariff(experiment, method, clients=len(sizes), sizes=sizes, before=before)
-    check_anchors(tariff.mechanism, task)
+    for view in VIEWS:
+        tariff.worst_bills(view)
+    check_public_sets(experiment, tariff.mechanism, task)
     model = make_model(experiment, task, vocabulary=vocabulary)
     phases = make_phases(experiment, model.net)
     spaces = tuple(shared_space(experiment, method, model.net, phase.trainable) for phase in phases)
@@ -293,12 +297,14 @@ def start_context(
     )
 
 
-def check_anchors(mechanism: Mechanism, task: Task) -> None:
-    """Refuse public examples that a mechanism cannot span its subspace with, without reading them."""
+def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) -> None:
+    """Refuse data sets that are to be free and cannot be, without reading an example of them."""
+    if isinstance(table := experiment.start.get("data"), Mapping):
+        _describe_public(experiment, public_settings(table, shape=(), where="start.data"))
     if not isinstance(mechanism, Gep):
         return
     settings = public_settings(mechanism.public, shape=task.shape, where=ANCHORS)
-    facts = describe(settings)
+    facts = _describe_public(experiment, settings)
     if mechanism.anchors > facts.n_train:
         raise SordinoError(
             f"[privacy] mechanism asks for {mechanism.anchors} anchors, but the public set {settings.source!r} has "
@@ -309,6 +315,16 @@ def check_anchors(mechanism: Mechanism, task: Task) -> None:
             f"[{ANCHORS}] needs examples of shape {task.shape} like the private ones, but {settings.source!r} has {facts.shape}; "
             "choose another public set."
         )
+
+
+def _describe_public(experiment: Experiment, settings: SourceSettings) -> SourceFacts:
+    data = experiment.data
+    if data.visibility == "private" and locate(settings.source) == locate(data.source):
+        raise SordinoError(
+            f"The public set {settings.source!r} is the private set itself; what is private in one place cannot be public in "
+            "another, so choose another public set."
+        )
+    return describe(settings, seed=experiment.seed)
 
 
 def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examples | None:
