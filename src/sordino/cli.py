@@ -305,7 +305,7 @@ def _blame_the_machine(error: Exception) -> str | None:
     """A sentence for what the machine refused: a file, a folder, memory; None where it may be a mistake of ours."""
     if isinstance(error, OSError):
         where = shown(str(error.filename)) if error.filename else "A file or folder"
-        return f"{where} cannot be used ({error.strerror or first_line(error)}); check the path and its permissions."
+        return f"{where} cannot be used ({first_line(error)}); check the path and its permissions."
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return "There is not enough memory for this; choose a smaller model, cohort or batch."
     return None

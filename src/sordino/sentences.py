@@ -13,6 +13,8 @@ def shown(value: object) -> str:
 
 def first_line(error: BaseException) -> str:
     """What an error of another library says, as a part of a sentence."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     lines = str(error).strip().splitlines()
     return _cut(lines[0].rstrip(".") if lines else type(error).__name__)
 

@@ -21,7 +21,7 @@ def read_json_object(path: Path, needed: Needed, *, advice: str) -> dict[str, An
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise SordinoError(f"{path} cannot be read ({_reason(error)}); {advice}.") from error
+        raise SordinoError(f"{path} cannot be read ({first_line(error)}); {advice}.") from error
     return checked_object(content, needed, what=str(path), advice=advice)
 
 
@@ -32,14 +32,14 @@ def read_json_lines(path: Path, needed: Needed, *, advice: str) -> list[dict[str
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        raise SordinoError(f"{path} cannot be read ({_reason(error)}); {advice}.") from error
+        raise SordinoError(f"{path} cannot be read ({first_line(error)}); {advice}.") from error
     rows = []
     for number, line in enumerate(text[: text.rfind("\n") + 1].split("\n")[:-1], start=1):
         what = f"Line {number} of {path}"
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise SordinoError(f"{what} cannot be read ({_reason(error)}); {advice}.") from error
+            raise SordinoError(f"{what} cannot be read ({first_line(error)}); {advice}.") from error
         rows.append(checked_object(content, needed, what=what, advice=advice))
     return rows
 
@@ -55,7 +55,3 @@ def checked_object(content: object, needed: Needed, *, what: str, advice: str) -
                 f"{what} is damaged: its {key!r} is {shown(value) if key in content else 'missing'}; {advice}."
             )
     return content
-
-
-def _reason(error: BaseException) -> str:
-    return (error.strerror or first_line(error)) if isinstance(error, OSError) else first_line(error)
