@@ -9,6 +9,7 @@ import sordino
 
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
+    {"sentences"},
     {"core"},
     {"files", "settings", "kernels", "startup"},
     {"privacy", "gradients", "experiment"},

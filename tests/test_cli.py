@@ -129,6 +129,56 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing_behind(sordino, mistake,
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_plan_refuses_it_too(sordino, mistake, file):
+    arguments, sentence = MISTAKES[mistake]
+    if mistake == "weights that are not there":
+        pytest.skip("a plan does not look for the files of a start")
+    result = sordino("plan", file, *arguments)
+    assert (result.returncode, sentence in result.stderr) == (2, True), result.stderr
+
+
+BAD_CALLS = {
+    "an experiment that is a folder": (["run", "."], "Is a directory"),
+    "an experiment of nothing": (["plan", "empty.toml"], "The experiment needs rounds"),
+    "an experiment that is not text": (["plan", "bytes.toml"], "is not valid TOML in UTF-8"),
+    "an integer without end": (["plan", "digits.toml"], "is not valid TOML in UTF-8"),
+    "lists without end": (["plan", "deep.toml"], "is not valid TOML in UTF-8"),
+    "a run folder whose name is too long": (["run", "one.toml", "--out", "x" * 300], "File name too long"),
+    "a run folder that cannot be": (["run", "one.toml", "--out", "/dev/null/run"], "cannot be"),
+    "no run to show": (["show", "nowhere"], "holds no finished run"),
+    "a damaged run to show": (["show", "damaged"], "summary.json should hold a JSON object, but got []"),
+    "a damaged run to go on with": (["run", "one.toml", "--out", "damaged", "--resume"], "experiment.json is damaged"),
+    "a damaged run to measure": (["robustness", "damaged"], "experiment.json is damaged"),
+    "no run to measure": (["robustness", "nowhere"], "experiment.json cannot be read"),
+    "a sweep from no seed": (["sweep", "one.toml", "--over", "rounds=1", "--set", "seed=x"], "seed should be a valid integer"),
+    "a sweep that leaves its folder": (["sweep", "one.toml", "--over", "rounds=1", "--set", "name=../x"], "name should be usable"),
+    "nothing to pre-train": (["pretrain", "one.toml"], "which trains nothing"),
+    "nothing to draw": (["data", "show", "one.toml", "--set", "data.clients=0"], "In [data], clients should be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", BAD_CALLS)
+def test_a_wrong_file_or_folder_gets_one_sentence(sordino, mistake, file, tmp_path):
+    (tmp_path / "empty.toml").write_bytes(b"")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "digits.toml").write_text(f"seed = {'9' * 5000}")
+    (tmp_path / "deep.toml").write_text(f"seed = {'[' * 5000}")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "experiment.json").write_text("{}")
+    (tmp_path / "damaged" / "summary.json").write_text("[]")
+    arguments, sentence = BAD_CALLS[mistake]
+    result = sordino(*arguments)
+    assert (result.returncode, sentence in result.stderr) == (2, True), result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+
+
+def test_a_reader_that_goes_away_hears_no_more(file, tmp_path):
+    command = f"{sys.executable} -m sordino methods | head -1"
+    result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert (result.stderr, len(result.stdout.splitlines())) == ("", 1)
+
+
 def test_a_large_delta_is_a_warning(sordino, file, tmp_path):
     planned = json.loads(sordino("plan", file, "--set", "privacy.delta=0.2", "--json").stdout)
     assert any("not below 1/6" in warning for warning in planned["warnings"])

@@ -31,7 +31,7 @@ def changed(key, value):
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("privacy.epsilon", -1.0, "epsilon should be greater than 0, but -1.0 came"),
+        ("privacy.epsilon", -1.0, "epsilon should be greater than 0, but got -1.0"),
         ("privacy.epsilo", 1.0, "did you mean 'epsilon'"),
         ("privacy.delta", 1.0, "delta should be less than 1"),
         ("privacy.view", "servr", "'public', 'server' or 'client'"),

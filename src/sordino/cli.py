@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from sordino.core import SordinoError
+from sordino.sentences import first_line, shown
 from sordino.startup import quick_imports, with_what_it_needs
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 STOPPED = 130
 """The exit code after Ctrl-C, and what typer makes of it."""
+STOPPED_SENTENCE = "sordino: stopped; a run keeps its completed rounds and its ledger, and goes on with --resume.\n"
 
 
 @app.command()
@@ -307,16 +309,32 @@ def _show(value: Any, as_json: bool, draw: Any) -> None:
 
 def main() -> None:
     """The command in `sys.argv`: a mistake gets one sentence and exit code 2; Ctrl-C says how to go on."""
-    as_json = "--json" in sys.argv
     try:
         app()
     except SordinoError as error:
-        sys.stderr.write(json.dumps({"error": str(error)}) + "\n" if as_json else f"sordino: {error}\n")
-        sys.exit(2)
+        _refuse(str(error))
+    except (OSError, MemoryError, RuntimeError) as error:
+        sentence = _blame_the_machine(error)
+        if sentence is None:
+            raise
+        _refuse(sentence)
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != STOPPED:
             raise
-        sys.stderr.write(
-            "sordino: stopped; a run keeps its completed rounds and its ledger, and goes on with --resume.\n"
-        )
+        sys.stderr.write(STOPPED_SENTENCE)
         sys.exit(STOPPED)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    sys.stderr.write(json.dumps({"error": sentence}) + "\n" if "--json" in sys.argv else f"sordino: {sentence}\n")
+    sys.exit(2)
+
+
+def _blame_the_machine(error: Exception) -> str | None:
+    """A sentence for what the machine refused: a file, a folder, memory; None where it may be a mistake of ours."""
+    if isinstance(error, OSError):
+        where = shown(str(error.filename)) if error.filename else "A file or folder"
+        return f"{where} cannot be used ({first_line(error)}); check the path and its permissions."
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "There is not enough memory for this; choose a smaller model, cohort or batch."
+    return None

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from sordino.sentences import shown
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -185,4 +187,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}."
-    return f"There is no {kind} called {name!r}; {hint}"
+    return f"There is no {kind} called {shown(name)}; {hint}"

@@ -5,15 +5,49 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sordino.core import Neighbours, SordinoError, View, Visibility
-from sordino.settings import sentence
+from sordino.sentences import first_line, shown
+from sordino.settings import validated
+
+LONGEST_NAME = 200
+"""Bytes of a run's name: file systems take 255."""
+
+LARGEST_SCALE = 1e12
+"""Of clips and multipliers: noise and clipped sums then stay within what 32-bit floats tell apart from zero and infinity."""
 
 Table = dict[str, Any]
+
+
+def _member(value: object) -> object:
+    """A bare name is short for a table with a name."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _folder_name(name: str) -> str:
+    if not name.strip() or name in {".", ".."} or "/" in name or "\\" in name or not name.isprintable():
+        raise ValueError("should be usable as the name of a folder: printable, not '.' or '..', and without / and \\")
+    if len(name.encode()) > LONGEST_NAME:
+        raise ValueError(f"should have at most {LONGEST_NAME} bytes, because it names a folder")
+    return name
+
+
+def _plain_name(name: str) -> str:
+    if not name.strip() or "\0" in name:
+        raise ValueError("should be a name or a path")
+    return name
+
+
+MemberTable = Annotated[Table, BeforeValidator(_member)]
+"""A member of an axis and its settings: a table with a name, or the name alone."""
+MEMBERS = frozenset({"model", "start", "tuning", "method", "partition", "mechanism"})
+FolderName = Annotated[str, AfterValidator(_folder_name)]
+PlainName = Annotated[str, AfterValidator(_plain_name)]
 
 
 class Section(BaseModel):
@@ -25,13 +59,13 @@ class Section(BaseModel):
 class DataSection(Section):
     """Whose data are trained on, and how they are spread over clients."""
 
-    source: str
+    source: PlainName
     visibility: Visibility = "private"
     clients: int = Field(default=1, ge=1)
-    partition: Table = Field(default_factory=lambda: {"name": "iid"})
+    partition: MemberTable = Field(default_factory=lambda: {"name": "iid"})
     late_clients: int = Field(default=0, ge=0)
     """How many of the clients, the last ones, join only when training is over."""
-    client_test_rows: int | None = Field(default=None, ge=0)
+    client_test_rows: int | None = Field(default=None, ge=0, le=100_000)
     """Test rows drawn for each client in its own mix of labels; 200 for personalised methods and none for others."""
     test: str | Table | None = None
     """On which rows the model is evaluated, where the source has no test split of its own: "public-split" (rows set aside,
@@ -67,15 +101,15 @@ class PrivacySection(Section):
     """What is promised, to whom, and where the noise is drawn."""
 
     epsilon: float | None = Field(default=None, gt=0)
-    noise_multiplier: float | None = Field(default=None, ge=0)
+    noise_multiplier: float | None = Field(default=None, ge=0, le=LARGEST_SCALE)
     delta: float = Field(default=1e-5, ge=0, lt=1)
     view: View = "public"
     neighbours: Neighbours = "zero-out"
     mechanism: str | Table = "gaussian"
     """A name, or a table with a name and settings."""
-    clip_norm: float = Field(default=1.0, gt=0)
+    clip_norm: float = Field(default=1.0, ge=1 / LARGEST_SCALE, le=LARGEST_SCALE)
     noise: Literal["central", "distributed", "local"] = "central"
-    sampler: str = "poisson"
+    sampler: PlainName = "poisson"
     expected_cohort: float | None = Field(default=None, gt=0)
     participation_cap: int | None = Field(default=None, ge=1)
     colluders: int = Field(default=1, ge=0)
@@ -106,9 +140,9 @@ class PrivacySection(Section):
 class EngineSection(Section):
     """How the work is done; nothing here changes what is promised."""
 
-    device: str = "cpu"
+    device: PlainName = "cpu"
     schedule: Literal["auto", "workers", "stacked"] = "auto"
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=1024)
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
     """Rounds between evaluations; 0 means about twenty in all, or one at the end where evaluation is charged."""
@@ -121,14 +155,15 @@ class EngineSection(Section):
 class Experiment(Section):
     """Everything a run depends on."""
 
-    name: str = "experiment"
-    seed: int = Field(default=0, ge=0)
+    name: FolderName = "experiment"
+    """Also the name of the run's folder, runs/NAME."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
     rounds: int = Field(ge=1)
     data: DataSection
-    model: Table
-    start: Table = Field(default_factory=lambda: {"name": "scratch"})
-    tuning: Table = Field(default_factory=lambda: {"name": "full"})
-    method: Table
+    model: MemberTable
+    start: MemberTable = Field(default_factory=lambda: {"name": "scratch"})
+    tuning: MemberTable = Field(default_factory=lambda: {"name": "full"})
+    method: MemberTable
     privacy: PrivacySection = PrivacySection()
     engine: EngineSection = EngineSection()
 
@@ -147,12 +182,9 @@ class Experiment(Section):
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def experiment(table: Table) -> Experiment:
+def experiment(table: Mapping[str, Any]) -> Experiment:
     """Check a table of settings."""
-    try:
-        return Experiment.model_validate(table)
-    except ValidationError as error:
-        raise SordinoError(_located(error)) from error
+    return validated(Experiment, table, where="")
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
@@ -166,10 +198,10 @@ def read_table(path: Path, overrides: tuple[str, ...] = ()) -> Table:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SordinoError(
-            f"An experiment file was expected at {path}, but it cannot be read ({error.strerror}); check the path."
+            f"An experiment file was expected at {shown(str(path))}, but it cannot be read ({error.strerror}); check the path."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SordinoError(f"{path} is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise SordinoError(f"{shown(str(path))} is not valid TOML in UTF-8: {first_line(error)}.") from error
     table.setdefault("name", path.stem)
     for setting in overrides:
         override(table, setting)
@@ -180,22 +212,19 @@ def override(table: Table, setting: str) -> None:
     """Apply one `key.sub=value` to a table in place, without touching tables it shares with others."""
     key, equals, text = setting.partition("=")
     if not equals or not key:
-        raise SordinoError(f"--set takes key=value, but {setting!r} came; write for instance --set privacy.epsilon=2.")
+        raise SordinoError(
+            f"--set takes key=value, but got {shown(setting)}; write for instance --set privacy.epsilon=2."
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     *sections, last = key.strip().split(".")
     for section in sections:
-        inner = table.get(section, {})
+        inner = _member(table.get(section, {})) if section in MEMBERS else table.get(section, {})
         if not isinstance(inner, dict):
-            raise SordinoError(f"--set {setting}: {section!r} is a value, not a section; drop what follows it.")
+            raise SordinoError(
+                f"--set {shown(setting)}: {shown(section)} is a value, not a section; drop what follows it."
+            )
         table[section] = table = dict(inner)
     table[last] = value
-
-
-def _located(error: ValidationError) -> str:
-    sections: dict[str, type[Section]] = {"data": DataSection, "privacy": PrivacySection, "engine": EngineSection}
-    location = error.errors()[0]["loc"]
-    section = sections.get(str(location[0]), Experiment) if len(location) > 1 else Experiment
-    return sentence(error, where="", known=list(section.model_fields))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from sordino.core import Registry, SordinoError, unknown
+from sordino.sentences import shown
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 
@@ -21,12 +27,23 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
 def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
-    """Build `kind` (a dataclass or a pydantic model) from a table of settings; keys that it does not know are refused."""
+    """Build `kind` (a dataclass or a pydantic model) from a table of settings; `where` is its section, "" for a whole file.
+
+    Types are those of TOML: a whole number may stand for a real one and a list for a tuple, but no word and no true or false
+    stands for a number. No number is NaN or infinite.
+    """
+    if not isinstance(table, Mapping):
+        raise SordinoError(f"{_section(where)} should be a table of settings, but got {shown(table)}.")
     _refuse_unknown(kind, table, where)
+    _refuse_strange(table, where=where)
     try:
-        return TypeAdapter(kind).validate_python(dict(table))
+        return TypeAdapter(kind).validate_json(json.dumps(table, default=dict), strict=True)
     except ValidationError as error:
-        raise SordinoError(sentence(error, where=where, known=field_names(kind))) from error
+        raise SordinoError(sentence(error, table, where=where)) from error
+    except SordinoError as error:
+        if not where or "[" in str(error):
+            raise
+        raise SordinoError(f"In [{where}]: {error}") from error
 
 
 def member(registry: Registry[Any], table: Mapping[str, Any], *, where: str) -> Any:
@@ -35,7 +52,7 @@ def member(registry: Registry[Any], table: Mapping[str, Any], *, where: str) -> 
     name = rest.pop("name", None)
     if not isinstance(name, str):
         names = ", ".join(member.name for member in registry)
-        raise SordinoError(f"[{where}] needs a name, one of {names}, but {name!r} came.")
+        raise SordinoError(f"[{where}] needs a name, one of {names}, but got {shown(name)}.")
     return validated(registry[name], rest, where=where)
 
 
@@ -51,12 +68,12 @@ def _refuse_unknown(kind: type, table: Mapping[str, Any], where: str) -> None:
     known = field_names(kind)
     for key in table:
         if key not in known:
-            raise SordinoError(_stranger(kind, key, where, known))
+            raise SordinoError(_stranger(kind, str(key), where, known))
     nested = {key: value for key, value in table.items() if isinstance(value, Mapping | list | tuple)}
     annotations = get_type_hints(kind, include_extras=True) if nested else {}
     for key, value in nested.items():
         for inner, inside in _tables(annotations[key], value):
-            _refuse_unknown(inner, inside, f"{where}.{key}")
+            _refuse_unknown(inner, inside, f"{where}.{key}" if where else key)
 
 
 def _stranger(kind: type, key: str, where: str, known: list[str]) -> str:
@@ -64,10 +81,10 @@ def _stranger(kind: type, key: str, where: str, known: list[str]) -> str:
         return f"[{where}] takes no settings, because {kind.__name__} has none, but got {key}; leave it out."
     if hasattr(kind, key) and not key.startswith("_"):
         return (
-            f"{key} in [{where}] is a fact about {kind.__name__} and not a setting; leave it out, "
+            f"{key} in {_section(where)} is a fact about {kind.__name__} and not a setting; leave it out, "
             f"or set one of {', '.join(known)}."
         )
-    return unknown(f"setting in [{where}]", key, known)
+    return unknown(f"setting in [{where}]" if where else "section or setting", key, known)
 
 
 def _tables(annotation: Any, value: Any) -> Iterator[tuple[type, Mapping[str, Any]]]:
@@ -93,17 +110,98 @@ def _has_fields(annotation: object) -> bool:
     return isinstance(annotation, type) and (dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel))
 
 
-def sentence(error: ValidationError, *, where: str, known: list[str]) -> str:
+def sentence(error: ValidationError, table: Mapping[str, Any], *, where: str) -> str:
     """The first thing that is wrong, as a sentence a person can act on."""
-    first = error.errors()[0]
-    path = [str(part) for part in first["loc"]]
-    key = path[-1] if path else ""
-    place = ".".join([where, *path[:-1]] if where else path[:-1])
-    if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return unknown(f"setting in [{place}]" if place else "section", key, known)
+    errors = error.errors(include_url=False)
+    first = errors[0]
     if first["type"] in {"missing", "missing_keyword_only_argument", "missing_argument"}:
-        return f"[{place}] needs {key}, which is missing; add it to the file."
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    expected = message if first["type"] == "value_error" else f"should be {message}"
-    shown = f"{key} " if key else ""
-    return f"In [{place}], {shown}{expected}, but {first['input']!r} came."
+        *outer, key = map(str, first["loc"])
+        return f"{_section('.'.join([where, *outer] if where else outer))} needs {key}, which is missing; add it to the file."
+    place = _place(table, first["loc"])
+    expected = " or ".join(dict.fromkeys(_expected(one) for one in errors if _place(table, one["loc"]) == place))
+    verb = "" if first["type"] == "value_error" else "should be "
+    return f"{_subject(place, where=where)} {verb}{expected}, but got {shown(_value(table, place))}."
+
+
+_TABLES = {"model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"}
+_LISTS = {"tuple_type", "list_type"}
+_DEEPEST = 16
+_LARGEST_INTEGER = 2**63 - 1
+"""Integers of TOML have 64 bits."""
+
+
+def _expected(error: ErrorDetails) -> str:
+    if error["type"] in _TABLES:
+        return "a table of settings"
+    if error["type"] in _LISTS:
+        return "a list"
+    return error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+
+
+def _place(table: object, location: Sequence[int | str]) -> tuple[int | str, ...]:
+    """The part of a location that is in the table: it may also name the member of a union that was tried."""
+    place: list[int | str] = []
+    for step in location:
+        here = _value(table, place)
+        if (isinstance(here, Mapping) and step in here) or (
+            isinstance(here, list | tuple) and step in range(len(here))
+        ):
+            place.append(step)
+    return tuple(place)
+
+
+def _value(table: Any, place: Sequence[int | str]) -> Any:
+    for step in place:
+        table = table[step]
+    return table
+
+
+def _subject(place: Sequence[int | str], *, where: str) -> str:
+    """What a sentence is about: `In [section], key`, or the section itself."""
+    names = [where] if where else []
+    for step in place:
+        if isinstance(step, int):
+            names[-1] += f"[{step}]"
+        else:
+            names.append(step)
+    if len(names) < 2:
+        return _section(where) if where or not names else f"At the top of the file, {names[0]}"
+    return f"In [{'.'.join(names[:-1])}], {names[-1]}"
+
+
+def _section(where: str) -> str:
+    return f"[{where}]" if where else "The experiment"
+
+
+def _refuse_strange(value: object, place: tuple[int | str, ...] = (), *, where: str) -> None:
+    """Refuse what no setting can be: NaN, infinities, integers of more than 64 bits, dates, and text that is not Unicode."""
+    if len(place) > _DEEPEST:
+        raise SordinoError(
+            f"{_subject(place[:1], where=where)} holds tables or lists {_DEEPEST} deep; no setting needs so many."
+        )
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str) or _not_a_setting(key):
+                raise SordinoError(
+                    f"{_subject(place, where=where)} should have keys of plain text, but got {shown(key)}."
+                )
+            _refuse_strange(inner, (*place, key), where=where)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            _refuse_strange(inner, (*place, number), where=where)
+    elif (expected := _not_a_setting(value)) is not None:
+        raise SordinoError(f"{_subject(place, where=where)} should be {expected}, but got {shown(value)}.")
+
+
+def _not_a_setting(value: object) -> str | None:
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "a finite number"
+    if isinstance(value, int):
+        return None if abs(value) <= _LARGEST_INTEGER else "an integer of at most 64 bits"
+    if isinstance(value, str):
+        return (
+            None if value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value) else "valid Unicode text"
+        )
+    return "a number, text, true or false, a list or a table"

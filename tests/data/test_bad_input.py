@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +15,8 @@ import pandas
 import pytest
 
 from sordino.core import SordinoError
+from sordino.data import limits
+from sordino.data.locate import data_folder, known
 from sordino.data.source import SourceSettings, describe, load
 
 
@@ -36,7 +43,7 @@ def test_unknown_name_gets_the_nearest(data_folder: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    refused(tmp_path / "nowhere.npz", "no file or folder .*nowhere.npz; check the path")
+    refused(tmp_path / "nowhere.npz", "no file or folder .*nowhere.npz'; check the path")
 
 
 def test_file_of_no_format(tmp_path: Path) -> None:
@@ -210,3 +217,158 @@ def test_wrong_settings(words: str, wrong: dict[str, object]) -> None:
 def test_visibility_must_be_given() -> None:
     with pytest.raises(TypeError, match="visibility"):
         SourceSettings(source="digits")  # type: ignore[call-arg]
+
+
+def lying(path: Path, shape: tuple[int, ...], content: bytes, *, name: str = "x_train") -> Path:
+    """An archive in which one array's header tells of another shape than its bytes have."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})  # type: ignore[arg-type]
+    with zipfile.ZipFile(path / "set.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}.npy", header.getvalue() + content)
+        labels = io.BytesIO()
+        np.save(labels, np.arange(6) % 3)
+        archive.writestr("y_train.npy", labels.getvalue())
+    return path / "set.npz"
+
+
+@pytest.mark.parametrize(
+    ("shape", "content"),
+    [((7, 4, 4), bytes(96)), ((6, 4, 4), bytes(97)), ((10**12, 4, 4), bytes(96)), ((-6, 4, 4), bytes(96))],
+    ids=["more", "less", "more than memory", "negative"],
+)
+def test_a_header_that_does_not_tell_the_truth(tmp_path: Path, shape: tuple[int, ...], content: bytes) -> None:
+    path = lying(tmp_path, shape, content)
+    refused(path, "is damaged: array 'x_train' should have .* bytes by its shape")
+    with pytest.raises(SordinoError, match="is damaged"):
+        describe(settings(path))
+
+
+@pytest.fixture
+def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with a megabyte of memory, so that a bomb need not be larger than that."""
+    monkeypatch.setattr(limits, "most_bytes", lambda: 1 << 20)
+
+
+BOMB = 1 << 21
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_a_decompression_bomb_in_an_archive(tmp_path: Path) -> None:
+    path = lying(tmp_path, (BOMB // 16, 4, 4), bytes(BOMB))
+    assert path.stat().st_size < 10_000
+    refused(path, "set.npz would take 0.0 GB when unpacked, but this machine's memory is")
+
+
+@pytest.mark.usefixtures("small_machine")
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_a_decompression_bomb_in_a_table(tmp_path: Path, suffix: str) -> None:
+    pack = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}[suffix]
+    (tmp_path / f"t.csv.{suffix}").write_bytes(pack(b"a,label\n" + b"1,0\n" * (BOMB // 4)))
+    refused(tmp_path / f"t.csv.{suffix}", "when unpacked")
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_a_decompression_bomb_in_parquet(tmp_path: Path) -> None:
+    pandas.DataFrame({"a": np.zeros(BOMB), "label": np.zeros(BOMB, int)}).to_parquet(tmp_path / "t.parquet")
+    refused(tmp_path / "t.parquet", "when unpacked")
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_a_decompression_bomb_in_idx(tmp_path: Path) -> None:
+    head = bytes([0, 0, 8, 3]) + (BOMB // 16).to_bytes(4, "big") + bytes([0, 0, 0, 4, 0, 0, 0, 4])
+    with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb") as file:
+        file.write(head + bytes(BOMB))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 1, 0]))
+    refused(tmp_path, "when unpacked")
+
+
+def test_an_idx_file_that_goes_on_after_its_end(tmp_path: Path) -> None:
+    head = bytes([0, 0, 8, 3, *(0, 0, 0, 6), *(0, 0, 0, 4), *(0, 0, 0, 4)])
+    with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb") as file:
+        file.write(head + bytes(96) + bytes(BOMB))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 6, 0, 1, 2, 0, 1, 2]))
+    refused(tmp_path, "header tells of 96 bytes, but it holds more")
+
+
+@pytest.mark.parametrize("side", [10_000, 30_000])
+def test_a_picture_of_too_many_pixels(tmp_path: Path, side: int) -> None:
+    """Pillow warns of the first and refuses the second."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+    size = side.to_bytes(4, "big")
+    png = (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size + size + bytes([8, 0, 0, 0, 0])) + chunk(b"IDAT", zlib.compress(b""))
+    )
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "1.png").write_bytes(png + chunk(b"IEND", b""))
+    refused(tmp_path / "photos", "1.png has more than .* pixels, which looks like a decompression bomb")
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.csv", "x.csv.gz", "x.csv.xz", "x.parquet"])
+def test_an_empty_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    refused(tmp_path / name, "cannot be read, it may be damaged")
+
+
+def test_a_table_that_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,label\n\xff\xfe,1\n")
+    refused(tmp_path / "t.csv", "cannot be read, it may be damaged")
+
+
+def test_an_archive_behind_a_password(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = content.find(mark)
+        while place >= 0:
+            content[place + flags] |= 1
+            place = content.find(mark, place + 4)
+    path.write_bytes(content)
+    refused(path, "cannot be read, it may be damaged .*encrypted")
+
+
+@pytest.mark.parametrize("values", [["p", None, "q"], [1.0, None, 2.0]])
+def test_missing_client_in_a_table(tmp_path: Path, values: list[object]) -> None:
+    pandas.DataFrame({"a": [1.0, 2.0, 3.0], "label": [0, 1, 0], "who": values}).to_csv(tmp_path / "t.csv", index=False)
+    refused(tmp_path / "t.csv", "The client column 'who' of .*t.csv has no value in row 2", client_column="who")
+
+
+def test_missing_client_in_an_archive(tmp_path: Path) -> None:
+    who = np.array([1.0, 2.0, np.nan, 1.0, 2.0, 3.0])
+    refused(saved(tmp_path, who=who), "The client column 'who' .* has no value in row 3", client_column="who")
+    refused(saved(tmp_path, who=np.zeros((6, 2))), "must have one value for each", client_column="who")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "source must be a name or a path"),
+        ("x" * 5000, "failed \\(File name too long\\)"),
+        ("a\0b.npz", "no file or folder"),
+        ("~nobody-of-this-name/x.npz", "home directory"),
+    ],
+)
+def test_a_source_that_no_path_can_be(source: str, words: str) -> None:
+    with pytest.raises(SordinoError, match=words) as caught:
+        load(settings(source))
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+def test_a_folder_where_a_file_is_expected(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"set{suffix}").mkdir()
+    refused(tmp_path / f"set{suffix}", "has no class sub-folders and no known data files")
+
+
+def test_without_a_home_the_embedded_sets_are_still_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry in the system's list of users."""
+    monkeypatch.delenv("SORDINO_DATA", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert {entry.name for entry in known()} == {"digits", "mnist5k"}
+    assert len(load(settings("digits")).train) > 1000
+    refused("nothing", "no data set called 'nothing'")
+    with pytest.raises(SordinoError, match="no home folder to keep data in"):
+        data_folder()

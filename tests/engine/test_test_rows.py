@@ -89,7 +89,7 @@ def test_a_simulation_warns_in_plan_and_summary(tiny, tmp_path):
         ({"test": {"source": "mnist5k"}}, "4 times on 5000 rows of 'mnist5k', declared public; it costs nothing"),
         (
             {"test": {"name": "charged", "epsilon": 1.0}},
-            "once on every client's own held-out rows, which stay private; ε 1 in all, laplace noise: each accuracy is ± 5.9 points",
+            "once on 359 rows held out by the clients, which stay private; ε 1 in all, laplace noise: each accuracy is ± 5.9 points",
         ),
     ],
 )

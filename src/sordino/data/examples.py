@@ -21,6 +21,15 @@ class Normalisation:
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
+    def check(self, width: int) -> None:
+        """Refuse constants that do not fit so many channels or columns."""
+        for name in ("mean", "std"):
+            given = len(getattr(self, name))
+            if given not in (1, width):
+                raise SordinoError(
+                    f"{name} lists {given} numbers; give one, or one for each of the {width} channels or columns."
+                )
+
     def apply(self, inputs: Tensor) -> Tensor:
         """Normalise a float tensor in place."""
         mean, std = (self._across(constants, inputs) for constants in (self.mean, self.std))
@@ -60,12 +69,8 @@ class Examples:
             raise SordinoError(
                 f"There are {len(self.inputs)} inputs but {len(self.labels)} labels; each input needs one label."
             )
-        for name in ("mean", "std"):
-            given, width = len(getattr(self.normalisation, name)), self.inputs.shape[1]
-            if self.inputs.dtype != torch.int64 and given not in (1, width):
-                raise SordinoError(
-                    f"{name} lists {given} numbers; give one, or one for each of the {width} channels or columns."
-                )
+        if self.inputs.dtype != torch.int64:
+            self.normalisation.check(self.inputs.shape[1])
 
     def __len__(self) -> int:
         return self.labels.shape[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sordino.core import SordinoError
+from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array
 
 if TYPE_CHECKING:
@@ -57,6 +60,10 @@ def decode(files: Sequence[ImageFile], *, resize: int | None) -> Array:
     """Decode image files of one size, or of any size if they are to be resized."""
     channels, *first_size = survey(files)
     size = first_size if resize is None else [resize, resize]
+    refuse_larger(
+        f"A set of {len(files)} images of {channels} x {' x '.join(map(str, size))}",
+        len(files) * channels * math.prod(size),
+    )
     images = np.empty((len(files), channels, *size), np.uint8)
     for start in range(0, len(files), CHUNK):
         chunk = [_pixels(file, "L" if channels == 1 else "RGB") for file in files[start : start + CHUNK]]
@@ -88,7 +95,15 @@ def _stack_resized(chunk: list[Array], resize: int) -> Array:
 def _open(file: ImageFile) -> Image:
     from PIL import Image
 
-    return Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            return Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+            name = "An image" if isinstance(file, bytes) else str(file)
+            raise SordinoError(
+                f"{name} has more than {Image.MAX_IMAGE_PIXELS:,} pixels, which looks like a decompression bomb; make it smaller."
+            ) from error
 
 
 def _header(file: ImageFile) -> tuple[str, tuple[int, int]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sordino.core import SordinoError, unknown
 from sordino.data.embedded import EMBEDDED
 from sordino.data.formats import FORMATS
+from sordino.sentences import first_line, shown
 
 FOLDER_VARIABLE = "SORDINO_DATA"
 
@@ -24,19 +27,27 @@ class KnownSource:
 
 def data_folder() -> Path:
     """$SORDINO_DATA, or ~/.cache/sordino."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "sordino")
+    if told := os.environ.get(FOLDER_VARIABLE):
+        return Path(told)
+    try:
+        return Path.home() / ".cache" / "sordino"
+    except RuntimeError as error:
+        raise SordinoError(
+            f"There is no home folder to keep data in; set the environment variable {FOLDER_VARIABLE}."
+        ) from error
 
 
 def known() -> list[KnownSource]:
     """Every data set that has a name: the embedded ones and those in the data folder."""
     embedded = [KnownSource(name=name, format="embedded", path=None) for name in EMBEDDED]
-    folder = data_folder()
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = [
-        KnownSource(name=_name(file), format=format_name, path=file)
-        for file in files
-        if not file.name.startswith(".") and (format_name := _format_name(file))
-    ]
+    folder = _stored()
+    with _looking_at(folder):
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        found = [
+            KnownSource(name=_name(file), format=format_name, path=file)
+            for file in files
+            if not file.name.startswith(".") and (format_name := _format_name(file))
+        ]
     return embedded + found
 
 
@@ -44,7 +55,31 @@ def locate(source: str) -> KnownSource:
     """The data set meant by `source`: an embedded name, a path, or a name in the data folder."""
     if source in EMBEDDED:
         return KnownSource(name=source, format="embedded", path=None)
-    path, stored = Path(source).expanduser(), data_folder() / source
+    with _looking_at(source):
+        return _found(source)
+
+
+@contextmanager
+def _looking_at(place: object) -> Iterator[None]:
+    """Turn a path that the system will not look at into a sentence: too long, with a zero byte, not ours to read."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SordinoError(
+            f"A data set was looked for at {shown(str(place))}, but that failed ({first_line(error)}); check the path or the name."
+        ) from error
+
+
+def _stored() -> Path:
+    """The data folder; without a home there is none, and a name that nobody has stands for it."""
+    try:
+        return data_folder()
+    except SordinoError:
+        return Path(os.devnull) / "sordino"
+
+
+def _found(source: str) -> KnownSource:
+    path, stored = Path(source).expanduser(), _stored() / source
     looks_like_path = len(Path(source).parts) > 1 or bool(path.suffix)
     named = [] if looks_like_path else [entry for entry in known() if entry.name == source]
     if len(named) > 1:
@@ -55,7 +90,9 @@ def locate(source: str) -> KnownSource:
     if existing is not None:
         return _recognise(existing)
     if looks_like_path:
-        raise SordinoError(f"There is no file or folder {path}; check the path or put it into {data_folder()}.")
+        raise SordinoError(
+            f"There is no file or folder {shown(str(path))}; check the path, or put it into {_stored()}."
+        )
     raise SordinoError(unknown("data set", source, {entry.name for entry in known()}))
 
 

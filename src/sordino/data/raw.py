@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sordino.core import SordinoError
 from sordino.data.settings import Kind, SourceSettings
+from sordino.sentences import first_line
 
 Array = NDArray[Any]
 
@@ -65,6 +66,10 @@ _DAMAGE = (
     SyntaxError,
     AttributeError,
     TypeError,
+    ArithmeticError,
+    ImportError,
+    MemoryError,
+    RuntimeError,
     struct.error,
     zlib.error,
     lzma.LZMAError,
@@ -79,9 +84,8 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        detail = str(error).split("\n")[0] or type(error).__name__
         raise SordinoError(
-            f"{path} cannot be read, it may be damaged or of another format ({detail}); fetch or save it again."
+            f"{path} cannot be read, it may be damaged or of another format ({first_line(error)}); fetch or save it again."
         ) from error
 
 

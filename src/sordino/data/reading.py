@@ -9,6 +9,7 @@ import torch
 
 from sordino.core import SordinoError
 from sordino.data import images
+from sordino.data.checks import check_columns, check_memory, refuse_mismatch
 from sordino.data.embedded import EMBEDDED
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
@@ -30,10 +31,10 @@ def find(settings: SourceSettings) -> tuple[Raw, str]:
             f"{settings.source!r} has training examples of {train} but test examples of {test}; "
             "save them alike, or set resize and channels."
         )
-    if any(len(values) != raw.train.count for values in raw.columns.values()):
-        raise SordinoError(
-            f"The client column of {settings.source!r} must have one value for each of {raw.train.count} training rows."
-        )
+    check_memory(raw, train, settings)
+    check_columns(raw, settings)
+    if raw.kind != "text":
+        _normalisation(raw.kind, settings).check(train[0])
     return raw, entry.name
 
 
@@ -48,10 +49,7 @@ def read_split(split: Split, class_names: tuple[str, ...], settings: SourceSetti
     """Inputs as they lie in the file, and their class numbers."""
     labels = number_labels(split.labels(), class_names, settings)
     array = split.inputs()
-    if len(array) != len(labels):
-        raise SordinoError(
-            f"{settings.source!r} has {len(array)} inputs but {len(labels)} labels; each input needs one label."
-        )
+    refuse_mismatch(settings, inputs=len(array), labels=len(labels))
     return array, labels
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.core import SordinoError
+from sordino.data.checks import refuse_mismatch
 from sordino.data.evaluation_rows import SeparateSource
 from sordino.data.examples import Examples
-from sordino.data.labels import are_words
+from sordino.data.labels import are_words, number_labels
 from sordino.data.locate import locate
 from sordino.data.raw import Array, Raw, Split
-from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
+from sordino.data.reading import drawn, find, shape_of, to_examples
 from sordino.data.settings import SourceSettings
 
 _STREAM = 0x5013
@@ -36,21 +37,31 @@ class Separate:
         limit = self.settings.limit
         return np.arange(self.split.count) if limit is None else drawn(self.split.count, seed, _STREAM)[:limit]
 
+    def labels(self, class_names: tuple[str, ...], seed: int) -> Array:
+        """The class numbers of the rows, without reading their inputs."""
+        return self._numbered(class_names)[self.rows(seed)]
+
     def load(self, class_names: tuple[str, ...], seed: int) -> Examples:
-        """The rows, with labels numbered as in training; a label that training does not know is refused by its name."""
+        """The rows, with labels numbered as in training."""
+        labels, array = self._numbered(class_names), self.split.inputs()
+        refuse_mismatch(self.settings, inputs=len(array), labels=len(labels))
+        return to_examples(array, labels, self.rows(seed), self.raw.kind, self.settings)
+
+    def _numbered(self, class_names: tuple[str, ...]) -> Array:
+        """Labels as in training; one that training does not know is refused by its name."""
         if are_words(self.training.train.labels()) and not are_words(self.split.labels()):
             raise SordinoError(
                 f"Labels of the test source {self.settings.source!r} are numbers, but those of the training set are words "
                 f"such as {class_names[0]!r}; save them alike."
             )
-        array, labels = read_split(self.split, class_names, self.settings)
+        labels = number_labels(self.split.labels(), class_names, self.settings)
         strange = (labels < 0) | (labels >= len(class_names))
         if strange.any():
             raise SordinoError(
                 f"The test source {self.settings.source!r} has label {labels[strange][0]}, but the training set has classes 0 to "
                 f"{len(class_names) - 1}; mend the labels or declare classes in [data.options]."
             )
-        return to_examples(array, labels, self.rows(seed), self.raw.kind, self.settings)
+        return labels
 
 
 def find_separate(test: SeparateSource, settings: SourceSettings, training: Raw) -> Separate:

@@ -11,6 +11,16 @@ from sordino.core import SordinoError, Visibility
 
 Kind = Literal["image", "tabular", "text"]
 
+_ANY = 2**63 - 1
+_RANGES = {
+    "classes": (2, 1_000_000),
+    "limit": (1, _ANY),
+    "test_limit": (1, _ANY),
+    "resize": (1, 10_000),
+    "vocabulary": (2, 10_000_000),
+    "length": (1, 100_000),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
@@ -46,21 +56,16 @@ class SourceSettings:
             raise SordinoError(
                 f"The visibility of {self.source!r} must be 'public' or 'private', not {self.visibility!r}."
             )
+        if not self.source.strip():
+            raise SordinoError("source must be a name or a path, but it is empty.")
         if not 0 < self.test_fraction < 1:
             raise SordinoError(f"test_fraction must lie between 0 and 1, not at {self.test_fraction}.")
         if self.channels not in (None, 1, 3):
             raise SordinoError(f"channels must be 1 (grey) or 3 (colour), not {self.channels}.")
-        for name, least in (
-            ("classes", 2),
-            ("limit", 1),
-            ("test_limit", 1),
-            ("resize", 1),
-            ("vocabulary", 2),
-            ("length", 1),
-        ):
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise SordinoError(f"{name} must be at least {least}, not {value}.")
+            if value is not None and not least <= value <= most:
+                raise SordinoError(f"{name} must be at least {least} and at most {most}, but got {value}.")
         if self.class_names and self.classes not in (None, len(self.class_names)):
             raise SordinoError(
                 f"classes is {self.classes} but class_names lists {len(self.class_names)}; make them agree."

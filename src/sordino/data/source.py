@@ -7,20 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
 from sordino.core import SordinoError, Visibility
+from sordino.data.checks import check_labels, check_range, refuse_mismatch
 from sordino.data.evaluation_rows import NOT_SAID, EvaluationRows, SeparateSource, SetAside
 from sordino.data.examples import Examples
 from sordino.data.labels import name_classes, number_labels
 from sordino.data.locate import KnownSource, known
 from sordino.data.overlap import refuse_shared_rows
-from sordino.data.raw import Array, Raw
+from sordino.data.raw import Array, Raw, Split
 from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
 from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
 
-__all__ = ["KnownSource", "Source", "SourceFacts", "SourceSettings", "describe", "known", "labels_and_columns", "load"]
+__all__ = [
+    "KnownSource",
+    "Source",
+    "SourceFacts",
+    "SourceSettings",
+    "describe",
+    "known",
+    "labels_and_columns",
+    "load",
+    "test_labels",
+]
 
 _SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
 
@@ -61,12 +71,14 @@ class Source:
             if examples is None:
                 continue
             where = f"The {part} split of {self.name!r}"
-            if len(examples) == 0:
-                raise SordinoError(f"{where} is empty; check the file and test_fraction.")
-            self._check_range(where, "a label", examples.labels, self.classes, "mend the labels or declare classes")
+            check_labels(where, examples.labels.cpu().numpy(), self.classes)
             if self.kind == "text":
-                self._check_range(
-                    where, "a token", examples.inputs, self.vocabulary, "mend the tokens or raise vocabulary"
+                check_range(
+                    where,
+                    "a token",
+                    examples.inputs.cpu().numpy(),
+                    self.vocabulary,
+                    "mend the tokens or raise vocabulary",
                 )
             if self.kind == "tabular" and not (finite := examples.inputs.isfinite().all(1)).all():
                 row = int(finite.logical_not().int().argmax())
@@ -77,12 +89,6 @@ class Source:
             raise SordinoError(
                 f"A client column of {self.name!r} must have one value for each of the {len(self.train)} training rows."
             )
-
-    @staticmethod
-    def _check_range(where: str, what: str, values: torch.Tensor, stop: int, advice: str) -> None:
-        low, high = int(values.min()), int(values.max())
-        if low < 0 or high >= stop:
-            raise SordinoError(f"{where} has {what} {low if low < 0 else high}, outside 0 to {stop - 1}; {advice}.")
 
 
 def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> Source:
@@ -143,10 +149,28 @@ def labels_and_columns(
     test: EvaluationRows = NOT_SAID,
 ) -> tuple[Array, Mapping[str, Array]]:
     """What training rows are dealt out by, in the order of `load`, without reading their inputs."""
-    raw, _ = _find(settings, test)
+    raw, name = _find(settings, test)
     rows, _ = _rows(raw, settings, seed, test)
-    labels = number_labels(raw.train.labels(), name_classes(raw, settings), settings)
-    return labels[rows], _columns(raw, rows)
+    return _labels(raw, raw.train, rows, settings, f"The training split of {name!r}"), _columns(raw, rows)
+
+
+def test_labels(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> Array | None:
+    """The labels of public test rows, in the order of `load`, without reading their inputs; None where there are none."""
+    raw, name = _find(settings, test)
+    if isinstance(test, SeparateSource):
+        return find_separate(test, settings, raw).labels(name_classes(raw, settings), seed)
+    if not isinstance(test, SetAside):
+        return None
+    _, rows = _rows(raw, settings, seed, test)
+    return _labels(raw, raw.test or raw.train, rows, settings, f"The test split of {name!r}")
+
+
+def _labels(raw: Raw, split: Split, rows: Array, settings: SourceSettings, where: str) -> Array:
+    classes = name_classes(raw, settings)
+    labels = number_labels(split.labels(), classes, settings)
+    refuse_mismatch(settings, inputs=split.count, labels=len(labels))
+    check_labels(where, labels[rows], len(classes))
+    return labels[rows]
 
 
 def _columns(raw: Raw, rows: Array) -> dict[str, Array]:

@@ -8,22 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sordino.core import Private
 from sordino.data.examples import Examples
-from sordino.data.matching import matching_test
 from sordino.data.partition import Partition
+from sordino.engine.client_test_rows import match_test_rows
 from sordino.engine.evaluate import accuracy, correct
 from sordino.engine.personal_store import PersonalStore, show_to_researcher
 from sordino.engine.schedule import Task, Workers
 from sordino.engine.setup import Setup
 from sordino.methods.method import ClientContext, State
 from sordino.methods.personal import Personalised, head_space
-
-USUAL_ROWS = 200
 
 
 def client_figures(
@@ -46,19 +43,20 @@ class ClientTests:
     @staticmethod
     def of(setup: Setup, workers: Workers) -> ClientTests | None:
         """None where nobody asked for such figures."""
-        asked = setup.experiment.data.client_test_rows
-        rows = (USUAL_ROWS if isinstance(setup.method, Personalised) else 0) if asked is None else asked
         federated = setup.federated
-        if not rows or federated.source.test is None:
+        if federated.source.test is None:
             return None
-        train, test = federated.source.train.labels.numpy(), federated.source.public_test.labels.numpy()
-
-        def matched(partition: Partition, stream: int) -> Partition:
-            rng = np.random.default_rng([setup.experiment.seed, stream])
-            return matching_test(partition, train, test, rng, rows)
-
-        late = None if federated.newcomers is None else matched(federated.newcomers, 3)
-        return ClientTests(setup=setup, workers=workers, roster=matched(federated.partition, 2), newcomers=late)
+        found = match_test_rows(
+            setup.experiment,
+            setup.method,
+            federated.partition,
+            federated.newcomers,
+            train_labels=federated.source.train.labels.numpy,
+            test_labels=federated.source.public_test.labels.numpy,
+        )
+        if found is None:
+            return None
+        return ClientTests(setup=setup, workers=workers, roster=found[0], newcomers=found[1])
 
     def figures(self, number: int, state: State, personal: PersonalStore | None) -> dict[str, Any]:
         """Mean, spread and worst tenth over clients, and apart from them over those that join late."""

@@ -59,7 +59,7 @@ def _silently_public(experiment: Experiment, source: Known) -> bool:
 
 
 def evaluation_fact(
-    experiment: Experiment, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int | None
+    experiment: Experiment, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int
 ) -> str:
     """One line of a plan: on what the model is evaluated, how often, and at what cost."""
     times = _times(len(experiment.evaluation_rounds))
@@ -78,12 +78,10 @@ def evaluation_fact(
     return f"{times} on {what}; it costs nothing"
 
 
-def _charged_fact(times: str, evaluation: ChargedEvaluation, held_out: int | None) -> str:
-    """Only an example-level error depends on how many rows are held out; a client-level plan does not know."""
-    what = "every client's own held-out rows" if held_out is None else f"{held_out} rows held out by the clients"
-    error = 100 * evaluation.deviation(held_out or 0)
+def _charged_fact(times: str, evaluation: ChargedEvaluation, held_out: int) -> str:
+    error = 100 * evaluation.deviation(held_out)
     return (
-        f"{times} on {what}, which stay private; ε {evaluation.epsilon:g} in all, {evaluation.mechanism.noise} noise: each accuracy "
+        f"{times} on {held_out} rows held out by the clients, which stay private; ε {evaluation.epsilon:g} in all, {evaluation.mechanism.noise} noise: each accuracy "
         f"is ± {error:.2g} points (standard deviation of the noise); the training gets the rest"
     )
 

@@ -15,23 +15,12 @@ from torch.nn.functional import cross_entropy
 from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
-from sordino.engine.choice import charges_before, plan_facts
+from sordino.engine.choice import plan_facts
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, rows_of, warnings_about_test_rows
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
-from sordino.engine.setup import (
-    Model,
-    client_count,
-    client_sizes,
-    make_device,
-    make_method,
-    make_model,
-    make_phases,
-    make_tuning,
-    shared_space,
-    source_settings,
-)
-from sordino.engine.tariff import Tariff, make_tariff, warnings_of
+from sordino.engine.setup import Model, client_sizes, make_choices, make_parts, source_settings
+from sordino.engine.tariff import Tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.methods.personal import Personalised
@@ -116,27 +105,22 @@ def _one_thread() -> Iterator[None]:
 def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
-    Client-level plans read only how many rows there are. Example-level plans need each client's number of rows, which is declared
-    public; to learn it the simulated partition is made from the labels, and nothing else of the data is read.
+    What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
+    simulated partition from the labels; nothing else of the data is read.
     """
-    method = make_method(experiment)
+    choices = make_choices(experiment)
+    method, tuning = choices.method, choices.tuning
     facts = describe(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
     refuse_silent_split(experiment, facts)
-    clients = client_count(experiment, method, facts.groups)
-    sizes = client_sizes(experiment, method) if method.unit == "example" else None
-    tuning = make_tuning(experiment)
-    before = charges_before(experiment, tuning, method, sizes)
-    tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)
-    model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
-    net = model.net
-    phases = make_phases(experiment, net)
-    spaces = [shared_space(experiment, method, net, phase.trainable) for phase in phases]
-    space = spaces[-1]
-    rows = facts.n_train / clients
-    held_out = None if sizes is None else facts.n_train - sum(sizes)
+    sizes = client_sizes(experiment, method)
+    task = Task(shape=facts.shape, classes=facts.classes)
+    parts = make_parts(experiment, choices, task=task, vocabulary=facts.vocabulary, sizes=sizes)
+    tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
+    rows = facts.n_train / len(sizes)
+    held_out = facts.n_train - sum(sizes)
     seconds = sum(
-        rounds * _seconds_per_round(experiment, method, tariff, model, each, facts, rows)
-        for each, rounds in zip(spaces, lengths(phases, experiment.rounds), strict=True)
+        rounds * _seconds_per_round(choices.device, method, tariff, model, each, facts, rows)
+        for each, rounds in zip(parts.spaces, lengths(parts.phases, experiment.rounds), strict=True)
     )
     return Plan(
         experiment=experiment,
@@ -179,7 +163,7 @@ def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
 
 
 def _seconds_per_round(
-    experiment: Experiment,
+    device: torch.device,
     method: Method,
     tariff: Tariff,
     model: Model,
@@ -189,7 +173,6 @@ def _seconds_per_round(
 ) -> float:
     """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
     job, net = method.job, model.net
-    device = make_device(experiment.engine.device)
     batch, steps = job.workload(max(1, round(rows)))
     batch = min(batch, 256)
     timed = max(1, min(batch, NUMBERS_TIMED // torch.Size(model.built_for.shape).numel()))

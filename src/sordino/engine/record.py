@@ -18,6 +18,7 @@ from torch import Tensor
 
 from sordino import __version__
 from sordino.core import SordinoError
+from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_summary_file
 from sordino.experiment import Experiment
 from sordino.files import (
     append_row,
@@ -25,7 +26,6 @@ from sordino.files import (
     make_folder,
     remove_unfinished,
     to_json,
-    whole_rows,
     write_whole,
 )
 from sordino.kernels.native import SWITCH, library
@@ -141,15 +141,10 @@ class RunRecord:
             )
 
     def read_experiment(self) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads(self.experiment.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        content = read_experiment_file(self.experiment)
+        if content["schema"] != SCHEMA:
             raise SordinoError(
-                f"{self.folder} is not a run folder: {self.experiment.name} is missing or damaged; give the folder that --out named."
-            ) from error
-        if content.get("schema") != SCHEMA:
-            raise SordinoError(
-                f"{self.experiment} should have schema {SCHEMA}, but got {content.get('schema')}; it belongs to another version of "
+                f"{self.experiment} should have schema {SCHEMA}, but got {content['schema']}; it belongs to another version of "
                 "sordino, so use that one."
             )
         return content
@@ -194,9 +189,7 @@ class RunRecord:
             write_whole(self.metrics, "".join(kept).encode())
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        if not self.metrics.exists():
-            return []
-        return [json.loads(row) for row in whole_rows(self.metrics.read_bytes()).splitlines()]
+        return read_metrics_file(self.metrics)
 
     def save_diagnostics(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         """Non-private diagnostics of one round of a simulation, in a folder of their own."""
@@ -248,8 +241,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
         )
-    summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return summary
+    return read_summary_file(path)
 
 
 def facts_digest(facts: Mapping[str, Any]) -> str:

@@ -16,8 +16,10 @@ from torch.func import functional_call
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.public import public_source
+from sordino.engine.damaged import checked_object
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
+from sordino.engine.record_keys import PRETRAINED_KEYS
 from sordino.engine.setup import load_source, make_model
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
@@ -72,7 +74,10 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     """The model of a finished run or of a pre-training, with the test split of its own or of another public set."""
     if (folder / RECORD).exists():
         trained = read_trained(folder)
-        record = trained.record
+        advice = "it is damaged, so pre-train again"
+        record = checked_object(trained.record, PRETRAINED_KEYS, what=str(folder / RECORD), advice=advice)
+        checked_object(record["model"], {"name": str}, what=f"The model in {folder / RECORD}", advice=advice)
+        checked_object(record["settings"], {"data": dict}, what=f"The settings in {folder / RECORD}", advice=advice)
         shape = tuple(record["shape"])
         net = build(**record["model"], shape=shape, classes=record["classes"])
         load_weights(net, trained.weights, origin=str(folder))

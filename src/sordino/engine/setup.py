@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -13,31 +14,37 @@ from typing import Any
 import numpy as np
 import torch
 
-from sordino.core import Private, SordinoError
+from sordino.core import VIEWS, Private, SordinoError
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
 from sordino.data.holding_out import hold_out
+from sordino.data.locate import locate
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
-from sordino.data.public import digest, public_source
+from sordino.data.public import digest, public_settings, public_source
 from sordino.data.raw import Array
-from sordino.data.source import Source, SourceSettings, labels_and_columns, load
+from sordino.data.settings import SourceFacts
+from sordino.data.source import Source, SourceSettings, describe, labels_and_columns, load, test_labels
 from sordino.engine.choice import charges_before
+from sordino.engine.client_test_rows import match_test_rows
 from sordino.engine.evaluation_rows import refuse_silent_split, rows_of
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Multipliers, Tariff, make_tariff
 from sordino.experiment import Experiment
 from sordino.methods import METHODS, Method
-from sordino.methods.method import RoundsAware
+from sordino.methods.method import ModelAware, RoundsAware
 from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
-from sordino.pretrain import STARTS
+from sordino.pretrain import STARTS, Start
 from sordino.pretrain.start import Progress, StartContext
 from sordino.privacy.gep import Gep
 from sordino.privacy.mechanisms import Mechanism
 from sordino.privacy.streams import stream_id
+from sordino.sentences import first_line, shown
 from sordino.settings import member, validated
 from sordino.tuning import TUNINGS, Bridge, Phase, Task, Tuning, bridge_of, phases_of
+
+ANCHORS = "privacy.mechanism.public"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +121,67 @@ class Setup:
         return [phase for phase in self.phases if phase.first_round <= round_number][-1]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """The members that an experiment names, with their settings: what can be checked before any data are looked at."""
+
+    device: torch.device
+    method: Method
+    start: Start
+    tuning: Tuning
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a plan and a run have in common. Both build it by `make_parts`, so a plan refuses what a run would refuse."""
+
+    model: Model
+    phases: tuple[Phase, ...]
+    spaces: tuple[FlatSpace, ...]
+    """What is shared in each phase."""
+    tariff: Tariff
+
+
+def make_choices(experiment: Experiment) -> Choices:
+    return Choices(
+        device=make_device(experiment.engine.device),
+        method=make_method(experiment),
+        start=member(STARTS, experiment.start, where="start"),
+        tuning=make_tuning(experiment),
+    )
+
+
+def make_parts(
+    experiment: Experiment,
+    choices: Choices,
+    *,
+    task: Task,
+    vocabulary: int,
+    sizes: Sequence[int],
+    settled: Multipliers | None = None,
+) -> Parts:
+    """Build and check everything that no example's inputs are needed for; `sizes` are rows per client.
+
+    A run that goes on has its noise `settled`.
+    """
+    method = choices.method
+    method.plan_facts(experiment.rounds)
+    before = charges_before(experiment, choices.tuning, method, sizes)
+    tariff = make_tariff(experiment, method, clients=len(sizes), sizes=sizes, before=before, settled=settled)
+    for view in VIEWS:
+        tariff.worst_bills(view)
+    check_public_sets(experiment, tariff.mechanism, task)
+    model = make_model(experiment, task, vocabulary=vocabulary)
+    phases = make_phases(experiment, model.net)
+    spaces = tuple(shared_space(experiment, method, model.net, phase.trainable) for phase in phases)
+    return Parts(model=model, phases=phases, spaces=spaces, tariff=tariff)
+
+
 def source_settings(experiment: Experiment) -> SourceSettings:
     data = experiment.data
+    for key in ("source", "visibility"):
+        if key in data.options:
+            raise SordinoError(f"In [data.options], {key} has no place, because [data] {key} says it; remove it.")
     return validated(
         SourceSettings, {**data.options, "source": data.source, "visibility": data.visibility}, where="data.options"
     )
@@ -146,14 +212,29 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     source = load_source(experiment)
     partition, newcomers = _dealt_out(experiment, method, source.train.labels.numpy(), source.columns)
     partition, held_out = _held_out(experiment, partition)
+    if source.test is not None:
+        match_test_rows(
+            experiment,
+            method,
+            partition,
+            newcomers,
+            train_labels=source.train.labels.numpy,
+            test_labels=source.test.labels.numpy,
+        )
     return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out)
 
 
 def client_sizes(experiment: Experiment, method: Method) -> list[int]:
-    """How many rows each client would train on, learnt without reading an example's inputs."""
-    labels, columns = labels_and_columns(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
-    partition, _ = _dealt_out(experiment, method, labels, columns)
+    """How many rows each client would train on, learnt without reading an example's inputs; test rows are checked on the way."""
+    settings, test = source_settings(experiment), rows_of(experiment)
+    labels, columns = labels_and_columns(settings, seed=experiment.seed, test=test)
+    partition, newcomers = _dealt_out(experiment, method, labels, columns)
     partition, _ = _held_out(experiment, partition)
+    tested = test_labels(settings, seed=experiment.seed, test=test)
+    if tested is not None:
+        match_test_rows(
+            experiment, method, partition, newcomers, train_labels=lambda: labels, test_labels=lambda: tested
+        )
     return [int(size) for size in partition.sizes]
 
 
@@ -187,18 +268,37 @@ def make_net(
     settings: dict[str, Any] = dict(experiment.model)
     name = settings.pop("name", None)
     if not isinstance(name, str):
-        raise SordinoError(f"[model] needs a name such as 'mlp', but {name!r} came.")
+        raise SordinoError(f"[model] needs a name such as 'mlp', but got {shown(name)}.")
+    taken = {"name", "shape", "classes", "vocabulary", "seed"} & set(settings)
+    if taken:
+        raise SordinoError(
+            f"In [model], {min(taken)} has no place, because the data and the experiment say it; remove it."
+        )
     drawn_from = experiment.seed if seed is None else seed
-    return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=drawn_from, **settings)
+    with _memory_errors():
+        return build(name, shape=shape, classes=classes, vocabulary=vocabulary, seed=drawn_from, **settings)
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Turn a model that no memory can hold into a sentence."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        if isinstance(error, RuntimeError) and not any(word in str(error) for word in ("allocate", "overflow")):
+            raise
+        raise SordinoError(
+            "The model of [model] does not fit into this machine's memory; choose smaller sizes."
+        ) from error
 
 
 def make_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise SordinoError(
-            f"The device {name!r} cannot be used here ({str(error).splitlines()[0]}); set [engine] device = 'cpu'."
+            f"The device {shown(name)} cannot be used here ({first_line(error)}); set [engine] device = 'cpu'."
         ) from error
     return device
 
@@ -221,12 +321,9 @@ def make_model(experiment: Experiment, task: Task, *, vocabulary: int) -> Model:
     bridge.check_start(str(experiment.start.get("name")))
     built_for = bridge.source_task(task)
     built = make_net(experiment, shape=built_for.shape, classes=built_for.classes, vocabulary=vocabulary)
-    return Model(
-        built=built,
-        built_for=built_for,
-        net=bridge.wrap(built, task, seed=experiment.seed),
-        bridge=bridge,
-    )
+    with _memory_errors():
+        net = bridge.wrap(built, task, seed=experiment.seed)
+    return Model(built=built, built_for=built_for, net=net, bridge=bridge)
 
 
 def start_context(
@@ -250,17 +347,42 @@ def start_context(
     )
 
 
+def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) -> None:
+    """Refuse data sets that are to be free and cannot be, without reading an example of them."""
+    if isinstance(table := experiment.start.get("data"), Mapping):
+        _describe_public(experiment, public_settings(table, shape=(), where="start.data"))
+    if not isinstance(mechanism, Gep):
+        return
+    settings = public_settings(mechanism.public, shape=task.shape, where=ANCHORS)
+    facts = _describe_public(experiment, settings)
+    if mechanism.anchors > facts.n_train:
+        raise SordinoError(
+            f"[privacy] mechanism asks for {mechanism.anchors} anchors, but the public set {settings.source!r} has "
+            f"{facts.n_train} examples; lower anchors."
+        )
+    if facts.shape != task.shape:
+        raise SordinoError(
+            f"[{ANCHORS}] needs examples of shape {task.shape} like the private ones, but {settings.source!r} has {facts.shape}; "
+            "choose another public set."
+        )
+
+
+def _describe_public(experiment: Experiment, settings: SourceSettings) -> SourceFacts:
+    data = experiment.data
+    if data.visibility == "private" and locate(settings.source) == locate(data.source):
+        raise SordinoError(
+            f"The public set {settings.source!r} is the private set itself; what is private in one place cannot be public in "
+            "another, so choose another public set."
+        )
+    return describe(settings, seed=experiment.seed)
+
+
 def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examples | None:
     """Public examples for a mechanism that spans a subspace with them, with labels that the private model knows."""
     if not isinstance(mechanism, Gep):
         return None
-    public = public_source(mechanism.public, shape=private.shape, seed=seed, where="privacy.mechanism.public")
+    public = public_source(mechanism.public, shape=private.shape, seed=seed, where=ANCHORS)
     refuse_overlap(private, public)
-    if mechanism.anchors > len(public.train):
-        raise SordinoError(
-            f"[privacy] mechanism asks for {mechanism.anchors} anchors, but the public set {public.name!r} has "
-            f"{len(public.train)} examples; lower anchors."
-        )
     generator = torch.Generator().manual_seed(stream_id("anchors", seed))
     chosen = public.train.take(torch.randperm(len(public.train), generator=generator)[: mechanism.anchors])
     if public.classes == private.classes:
@@ -271,11 +393,13 @@ def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examp
 
 def shared_space(experiment: Experiment, method: Method, net: Net, names: Sequence[str]) -> FlatSpace:
     """What the federation trains together: all that is trained, less the head where it stays with its client."""
-    if not isinstance(method, Personalised):
-        return FlatSpace(net, names)
-    head = set(net.parts()["head"]) if method.head_stays_home else set()
+    home = isinstance(method, Personalised) and method.head_stays_home
+    head = set(net.parts()["head"]) if home else set()
     space = FlatSpace(net, [name for name in names if name not in head])
-    method.check(net, space)
+    if isinstance(method, ModelAware):
+        method.check(net, space)
+    if not isinstance(method, Personalised):
+        return space
     if method.keeps_state and experiment.privacy.sampler == "fixed-size":
         raise SordinoError(
             "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
@@ -300,45 +424,34 @@ def prepare(
 
     `progress` follows the start, `describing` what a frozen body makes of the data. A run that goes on has its noise `settled`.
     """
-    device = make_device(experiment.engine.device)
-    method = make_method(experiment)
-    start = member(STARTS, experiment.start, where="start")
-    federated = federate(experiment, method)
+    choices = make_choices(experiment)
+    federated = federate(experiment, choices.method)
     source = federated.source
     refuse_silent_split(experiment, source)
     task = Task(shape=source.shape, classes=source.classes)
-    model = make_model(experiment, task, vocabulary=source.vocabulary)
-    net = model.net
-    phases = make_phases(experiment, net)
-    for phase in phases:
-        shared_space(experiment, method, net, phase.trainable)
-    tariff = make_tariff(
-        experiment,
-        method,
-        clients=federated.partition.clients,
-        sizes=federated.sizes,
-        before=charges_before(experiment, make_tuning(experiment), method, federated.sizes),
-        settled=settled,
+    parts = make_parts(
+        experiment, choices, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled
     )
-    start.prepare(
+    model, device = parts.model, choices.device
+    choices.start.prepare(
         model.built,
         start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),
     )
-    net.to(device).train()
+    model.net.to(device).train()
     ready = Setup(
         experiment=experiment,
-        method=method,
-        phases=phases,
+        method=choices.method,
+        phases=parts.phases,
         loaded=federated,
         federated=federated,
-        whole=net,
-        net=net,
-        space=FlatSpace(net),
-        tariff=tariff,
+        whole=model.net,
+        net=model.net,
+        space=FlatSpace(model.net),
+        tariff=parts.tariff,
         device=device,
-        loaded_anchors=public_anchors(tariff.mechanism, source, seed=experiment.seed),
+        loaded_anchors=public_anchors(parts.tariff.mechanism, source, seed=experiment.seed),
     )
-    return in_phase(ready, phases[0], describing)
+    return in_phase(ready, parts.phases[0], describing)
 
 
 def in_phase(setup: Setup, phase: Phase, describing: Progress = lambda done, total: None) -> Setup:

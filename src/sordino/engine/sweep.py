@@ -17,6 +17,7 @@ from sordino.engine.simulate import Moment, Watcher, simulate
 from sordino.experiment import Experiment, Table, experiment, override
 from sordino.files import to_json, write_whole
 from sordino.privacy.streams import stream_id
+from sordino.sentences import shown
 
 Point = tuple[str, ...]
 """The `key=value` settings that tell one configuration from another."""
@@ -39,7 +40,9 @@ class Sweep:
 
     def experiments(self) -> Iterator[tuple[Point, int, Experiment]]:
         """All runs, seed by seed, so that an interrupted sweep has whole columns."""
-        first = int(self.table.get("seed", 0))
+        first = self.table.get("seed", 0)
+        if not isinstance(first, int):
+            raise SordinoError(f"At the top of the file, seed should be a valid integer, but got {shown(first)}.")
         for seed, point in itertools.product(range(first, first + self.seeds), self.points()):
             table = {**self.table, "seed": seed}
             for setting in point:

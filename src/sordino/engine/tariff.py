@@ -279,9 +279,25 @@ def make_tariff(
         before=before,
         evaluation=charged_evaluation(experiment, method, clients=clients, before=before),
     )
+    _check_colluders(tariff)
     if not method.protected:
         return tariff
     return _with_noise(tariff, privacy, clients) if settled is None else _with_settled_noise(tariff, privacy, settled)
+
+
+def _check_colluders(tariff: Tariff) -> None:
+    """Refuse a number of colluders that leaves no noise share unknown; a lone client has nobody to hide from anyway."""
+    colluders, clients, seats = tariff.colluders, tariff.sampler.clients, tariff.sampler.seats
+    if colluders > clients:
+        raise SordinoError(
+            f"[privacy] colluders = {colluders} is more than the {clients} clients that train; lower it."
+        )
+    shared = tariff.protected and tariff.steps is None and tariff.placement != "central" and tariff.uses == "sum"
+    if shared and 1 < colluders >= seats:
+        raise SordinoError(
+            f"[privacy] colluders = {colluders} would know all {seats} noise shares of a round, so that none is left to hide a "
+            "client; lower it or raise expected_cohort."
+        )
 
 
 def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:

@@ -15,7 +15,7 @@ from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.methods.tensor_lowrank import shrink_average, smooth_with_spectrum, threshold_at
-from sordino.models import FlatSpace
+from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
 from sordino.settings import AtLeastOne, Positive
 
@@ -76,6 +76,9 @@ class FedCeo(LocalSgd):
         thresholds = ", ".join(f"{self._threshold(number):.4g} in round {number}" for number in shown)
         return {"smoothing": f"{len(smoothings)} times, threshold τ = {thresholds}"}
 
+    def check(self, net: Net, shared: FlatSpace) -> None:
+        self._smoothed_names(shared)
+
     def round(self, number: int, state: State, federation: Federation) -> State:
         smoothing = (number + 1) % self.interval == 0
         threshold = self._threshold(number + 1) if smoothing else 0.0
@@ -126,12 +129,13 @@ class FedCeo(LocalSgd):
 
     def _smoothed_views(self, flat: Tensor, space: FlatSpace) -> dict[str, Tensor]:
         views = space.views(flat)
-        if not self.layers:
-            return views
-        chosen = {name: view for name, view in views.items() if name.startswith(self.layers)}
+        return {name: views[name] for name in self._smoothed_names(space)}
+
+    def _smoothed_names(self, space: FlatSpace) -> list[str]:
+        chosen = [name for name in space.names if not self.layers or name.startswith(self.layers)]
         if not chosen:
             raise SordinoError(
-                f"[method] layers = {list(self.layers)} names none of the parameters {', '.join(views)}."
+                f"[method] layers = {list(self.layers)} names none of the parameters {', '.join(space.names)}."
             )
         return chosen
 

@@ -248,4 +248,13 @@ class RoundsAware(Protocol):
     def for_rounds(self, rounds: int) -> Method: ...
 
 
+@runtime_checkable
+class ModelAware(Protocol):
+    """A method that not every model serves."""
+
+    def check(self, net: Net, shared: FlatSpace) -> None:
+        """Refuse a model, or settings that do not go with it, before anything is trained."""
+        ...
+
+
 METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from sordino.core import SordinoError
 from sordino.data.formats import FORMATS
+from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array, Raw, Split, reading
 from sordino.data.settings import SourceSettings
 
@@ -66,6 +68,8 @@ def _split(images: Path) -> Split:
             f"{images} has no labels file beside it; expected {renamed.name.replace('images', 'labels')}."
         )
     shape = _shape(images)
+    if len(shape) != 3:
+        raise SordinoError(f"{images} should hold N x height x width, but has {len(shape)} dimensions; fetch it again.")
     return Split(
         count=shape[0], shape=(1, *shape[1:]), labels=lambda: _array(labels), inputs=lambda: _array(images)[:, None]
     )
@@ -90,4 +94,11 @@ def _shape(path: Path) -> tuple[int, ...]:
 def _array(path: Path) -> Array:
     with reading(path), _open(path) as file:
         shape = _read_shape(file)
-        return np.frombuffer(bytearray(file.read()), np.uint8).reshape(shape)
+        size = math.prod(shape)
+        refuse_larger(path, size)
+        content = file.read(size + 1)
+        if len(content) != size:
+            raise ValueError(
+                f"its header tells of {size} bytes, but it holds {'more' if len(content) > size else len(content)}"
+            )
+        return np.frombuffer(bytearray(content), np.uint8).reshape(shape)

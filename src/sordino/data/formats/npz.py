@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from sordino.core import SordinoError, unknown
 from sordino.data import images
 from sordino.data.formats import FORMATS
+from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array, Raw, Split, reading
 from sordino.data.settings import Kind, SourceSettings
 
@@ -56,7 +58,7 @@ class _Archive:
             self.names = [name.removesuffix(".npy") for name in archive.namelist()]
 
     def array(self, name: str) -> Array:
-        self._check(name)
+        self.header(name)
         with reading(self.path), np.load(self.path, allow_pickle=False) as archive:
             array: Array = archive[name]
             return array
@@ -67,6 +69,7 @@ class _Archive:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)
+            self._check_size(name, shape, dtype, held=archive.getinfo(f"{name}.npy").file_size - file.tell())
             return shape, dtype
 
     def plain(self, split: str) -> tuple[Split, Kind]:
@@ -83,6 +86,8 @@ class _Archive:
     def encoded(self, split: str, settings: SourceSettings) -> tuple[Split, Kind]:
         def files() -> list[bytes]:
             data, cuts = self.array(f"{split}_bytes"), self.array(f"{split}_off")
+            if cuts.ndim != 1 or cuts.dtype.kind not in "ui" or len(cuts) < 2:
+                raise ValueError(f"{split}_off should list where each image begins and the last one ends")
             return [data[start:stop].tobytes() for start, stop in pairwise(cuts)]
 
         def inputs() -> Array:
@@ -91,12 +96,23 @@ class _Archive:
 
         with reading(self.path):
             shape = images.survey(files())
-        (cuts,), _ = self.header(f"{split}_off")
-        return Split(count=cuts - 1, shape=shape, labels=lambda: self.array(f"y_{split}"), inputs=inputs), "image"
+        shape_of_cuts, _ = self.header(f"{split}_off")
+        return Split(
+            count=shape_of_cuts[0] - 1, shape=shape, labels=lambda: self.array(f"y_{split}"), inputs=inputs
+        ), "image"
 
     def class_names(self) -> tuple[str, ...]:
         name = next((name for name in ("class_names", "names") if name in self.names), None)
         return tuple(map(str, self.array(name))) if name else ()
+
+    def _check_size(self, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], *, held: int) -> None:
+        """Refuse an array whose header does not tell the truth, or that memory cannot hold, before any is taken for it."""
+        told = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or (told != held and not dtype.hasobject):
+            raise SordinoError(
+                f"{self.path} is damaged: array {name!r} should have {told} bytes by its shape {shape}, but has {held}; save it again."
+            )
+        refuse_larger(self.path, held)
 
     def _check(self, name: str) -> None:
         if name not in self.names:

@@ -1,0 +1,23 @@
+"""Strangers' words inside our sentences: values and other libraries' errors, on one line and cut where they are long."""
+
+from __future__ import annotations
+
+LONGEST_SHOWN = 200
+"""Characters of a value that an error message shows."""
+
+
+def shown(value: object) -> str:
+    """A value as a sentence shows it."""
+    return _cut(repr(value))
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, as a part of a sentence."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    lines = str(error).strip().splitlines()
+    return _cut(lines[0].rstrip(".") if lines else type(error).__name__)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
