@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from sordino.core import Registry, SordinoError, unknown
 from sordino.sentences import shown
@@ -32,14 +34,14 @@ def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     """
     if not isinstance(table, Mapping):
         raise SordinoError(f"{_section(where)} should be a table of settings, but got {shown(table)}.")
-    _refuse_unknown(kind, table, where=where)
+    _refuse_unknown(kind, table, where)
     _refuse_strange(table, where=where)
     try:
         return TypeAdapter(kind).validate_json(json.dumps(table, default=dict), strict=True)
     except ValidationError as error:
         raise SordinoError(sentence(error, table, where=where)) from error
     except SordinoError as error:
-        if not where or "[" in str(error):
+        if f"[{where.partition('.')[0]}" in str(error) or not where:
             raise
         raise SordinoError(f"In [{where}]: {error}") from error
 
@@ -54,9 +56,58 @@ def member(registry: Registry[Any], table: Mapping[str, Any], *, where: str) -> 
     return validated(registry[name], rest, where=where)
 
 
-def field_names(kind: object) -> list[str]:
-    fields = getattr(kind, "model_fields", None) or getattr(kind, "__dataclass_fields__", {})
-    return list(fields)
+def field_names(kind: type) -> list[str]:
+    """What a table may set: the fields, and not what the class itself declares once for all its objects."""
+    if issubclass(kind, BaseModel):
+        return list(kind.model_fields)
+    return [field.name for field in dataclasses.fields(kind) if field.init] if dataclasses.is_dataclass(kind) else []
+
+
+def _refuse_unknown(kind: type, table: Mapping[str, Any], where: str) -> None:
+    """Refuse keys that are no settings of `kind`, in this table and in those inside it."""
+    known = field_names(kind)
+    for key in table:
+        if key not in known:
+            raise SordinoError(_stranger(kind, str(key), where, known))
+    nested = {key: value for key, value in table.items() if isinstance(value, Mapping | list | tuple)}
+    annotations = get_type_hints(kind, include_extras=True) if nested else {}
+    for key, value in nested.items():
+        for inner, inside in _tables(annotations[key], value):
+            _refuse_unknown(inner, inside, f"{where}.{key}" if where else key)
+
+
+def _stranger(kind: type, key: str, where: str, known: list[str]) -> str:
+    if not known:
+        return f"[{where}] takes no settings, because {kind.__name__} has none, but got {key}; leave it out."
+    if hasattr(kind, key) and not key.startswith("_") and not issubclass(kind, BaseModel):
+        return (
+            f"{key} in [{where}] is a fact about {kind.__name__} and not a setting; leave it out, "
+            f"or set one of {', '.join(known)}."
+        )
+    return unknown(f"setting in [{where}]" if where else "section or setting", key, known)
+
+
+def _tables(annotation: Any, value: Any) -> Iterator[tuple[type, Mapping[str, Any]]]:
+    """The tables in a value that become objects with settings of their own, each with the class it becomes."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        yield from _tables(arguments[0], value)
+    elif origin in (Union, UnionType):
+        found = [match for argument in arguments for match in _tables(argument, value)]
+        fitting = [(kind, table) for kind, table in found if set(table) <= set(field_names(kind))]
+        yield from (fitting or found)[:1]
+    elif arguments and isinstance(value, list | tuple):
+        for part in value:
+            yield from _tables(arguments[0], part)
+    elif arguments and isinstance(value, Mapping):
+        for part in value.values():
+            yield from _tables(arguments[-1], part)
+    elif isinstance(value, Mapping) and _has_fields(annotation):
+        yield annotation, value
+
+
+def _has_fields(annotation: object) -> bool:
+    return isinstance(annotation, type) and (dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel))
 
 
 def sentence(error: ValidationError, table: Mapping[str, Any], *, where: str) -> str:
@@ -120,18 +171,6 @@ def _subject(place: Sequence[int | str], *, where: str) -> str:
 
 def _section(where: str) -> str:
     return f"[{where}]" if where else "The experiment"
-
-
-def _refuse_unknown(kind: object, table: Mapping[str, Any], *, where: str) -> None:
-    """Refuse keys that no field has, also in tables inside tables."""
-    names = field_names(kind)
-    for key in table:
-        if key not in names:
-            raise SordinoError(unknown(f"setting in [{where}]" if where else "section or setting", str(key), names))
-    for name, hint in get_type_hints(kind).items():
-        inner = next((one for one in (hint, *get_args(hint)) if isinstance(one, type) and field_names(one)), None)
-        if inner is not None and isinstance(value := table.get(name), Mapping):
-            _refuse_unknown(inner, value, where=f"{where}.{name}" if where else name)
 
 
 def _refuse_strange(value: object, place: tuple[int | str, ...] = (), *, where: str) -> None:

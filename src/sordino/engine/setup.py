@@ -15,7 +15,7 @@ import torch
 
 from sordino.core import VIEWS, Private, SordinoError
 from sordino.data.examples import Examples
-from sordino.data.locate import locate
+from sordino.data.locate import same_source
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import public_settings, public_source
@@ -23,7 +23,7 @@ from sordino.data.raw import Array
 from sordino.data.settings import SourceFacts
 from sordino.data.source import Source, SourceSettings, describe, labels_and_columns, load, test_labels
 from sordino.engine.choice import charges_before
-from sordino.engine.client_test_rows import match_test_rows
+from sordino.engine.client_test_rows import Matched, match_test_rows
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Tariff, make_tariff
 from sordino.experiment import Experiment
@@ -62,6 +62,17 @@ class Federated:
         else:
             rows = self.partition.of(client)
         return Private(self.source.train.take(torch.from_numpy(rows)))
+
+    def match_test_rows(self, experiment: Experiment, method: Method) -> Matched | None:
+        """Test rows for every client, where figures of single clients were asked for."""
+        return match_test_rows(
+            experiment,
+            method,
+            self.partition,
+            self.newcomers,
+            train_labels=self.source.train.labels.numpy,
+            test_labels=self.source.test.labels.numpy,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +186,6 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
     source = load(source_settings(experiment), seed=experiment.seed)
     partition, newcomers = _dealt_out(experiment, method, source.train.labels.numpy(), source.columns)
-    match_test_rows(
-        experiment,
-        method,
-        partition,
-        newcomers,
-        train_labels=source.train.labels.numpy,
-        test_labels=source.test.labels.numpy,
-    )
     return Federated(source=source, partition=partition, newcomers=newcomers)
 
 
@@ -319,7 +322,7 @@ def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) 
 
 def _describe_public(experiment: Experiment, settings: SourceSettings) -> SourceFacts:
     data = experiment.data
-    if data.visibility == "private" and locate(settings.source) == locate(data.source):
+    if data.visibility == "private" and same_source(settings.source, data.source):
         raise SordinoError(
             f"The public set {settings.source!r} is the private set itself; what is private in one place cannot be public in "
             "another, so choose another public set."
@@ -372,6 +375,7 @@ def prepare(
     choices = make_choices(experiment)
     federated = federate(experiment, choices.method)
     source = federated.source
+    federated.match_test_rows(experiment, choices.method)
     task = Task(shape=source.shape, classes=source.classes)
     parts = make_parts(experiment, choices, task=task, vocabulary=source.vocabulary, sizes=federated.sizes)
     model, device = parts.model, choices.device
