@@ -41,7 +41,7 @@ def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     except ValidationError as error:
         raise SordinoError(sentence(error, table, where=where)) from error
     except SordinoError as error:
-        if not where or "[" in str(error):
+        if f"[{where.partition('.')[0]}" in str(error) or not where:
             raise
         raise SordinoError(f"In [{where}]: {error}") from error
 
@@ -79,7 +79,7 @@ def _refuse_unknown(kind: type, table: Mapping[str, Any], where: str) -> None:
 def _stranger(kind: type, key: str, where: str, known: list[str]) -> str:
     if not known:
         return f"[{where}] takes no settings, because {kind.__name__} has none, but got {key}; leave it out."
-    if hasattr(kind, key) and not key.startswith("_"):
+    if hasattr(kind, key) and not key.startswith("_") and not issubclass(kind, BaseModel):
         return (
             f"{key} in {_section(where)} is a fact about {kind.__name__} and not a setting; leave it out, "
             f"or set one of {', '.join(known)}."

@@ -59,6 +59,15 @@ def locate(source: str) -> KnownSource:
         return _found(source)
 
 
+def same_source(one: str, other: str) -> bool:
+    """Whether two names or paths mean the same data set."""
+    first, second = locate(one), locate(other)
+    if first.path is None or second.path is None:
+        return first == second
+    with _looking_at(one):
+        return first.path.samefile(second.path)
+
+
 @contextmanager
 def _looking_at(place: object) -> Iterator[None]:
     """Turn a path that the system will not look at into a sentence: too long, with a zero byte, not ours to read."""

@@ -14,7 +14,6 @@ from torch import Tensor
 from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.data.partition import Partition
-from sordino.engine.client_test_rows import match_test_rows
 from sordino.engine.evaluate import accuracy, correct
 from sordino.engine.personal_store import PersonalStore, show_to_researcher
 from sordino.engine.schedule import Task, Workers
@@ -43,17 +42,7 @@ class ClientTests:
     @staticmethod
     def of(setup: Setup, workers: Workers) -> ClientTests | None:
         """None where nobody asked for such figures."""
-        federated = setup.federated
-        if federated.source.test is None:
-            return None
-        found = match_test_rows(
-            setup.experiment,
-            setup.method,
-            federated.partition,
-            federated.newcomers,
-            train_labels=federated.source.train.labels.numpy,
-            test_labels=federated.source.public_test.labels.numpy,
-        )
+        found = setup.federated.match_test_rows(setup.experiment, setup.method)
         if found is None:
             return None
         return ClientTests(setup=setup, workers=workers, roster=found[0], newcomers=found[1])

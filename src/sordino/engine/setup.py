@@ -18,7 +18,7 @@ from sordino.core import VIEWS, Private, SordinoError
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
 from sordino.data.holding_out import hold_out
-from sordino.data.locate import locate
+from sordino.data.locate import same_source
 from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import digest, public_settings, public_source
@@ -26,7 +26,7 @@ from sordino.data.raw import Array
 from sordino.data.settings import SourceFacts
 from sordino.data.source import Source, SourceSettings, describe, labels_and_columns, load, test_labels
 from sordino.engine.choice import charges_before
-from sordino.engine.client_test_rows import match_test_rows
+from sordino.engine.client_test_rows import Matched, match_test_rows
 from sordino.engine.evaluation_rows import refuse_silent_split, rows_of
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.tariff import Multipliers, Tariff, make_tariff
@@ -82,6 +82,19 @@ class Federated:
         """The rows on which this client evaluates a model."""
         assert self.held_out is not None
         return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
+
+    def match_test_rows(self, experiment: Experiment, method: Method) -> Matched | None:
+        """Test rows for every client, where figures of single clients were asked for and test rows are public."""
+        if self.source.test is None:
+            return None
+        return match_test_rows(
+            experiment,
+            method,
+            self.partition,
+            self.newcomers,
+            train_labels=self.source.train.labels.numpy,
+            test_labels=self.source.test.labels.numpy,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,15 +225,6 @@ def federate(experiment: Experiment, method: Method) -> Federated:
     source = load_source(experiment)
     partition, newcomers = _dealt_out(experiment, method, source.train.labels.numpy(), source.columns)
     partition, held_out = _held_out(experiment, partition)
-    if source.test is not None:
-        match_test_rows(
-            experiment,
-            method,
-            partition,
-            newcomers,
-            train_labels=source.train.labels.numpy,
-            test_labels=source.test.labels.numpy,
-        )
     return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out)
 
 
@@ -369,7 +373,7 @@ def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) 
 
 def _describe_public(experiment: Experiment, settings: SourceSettings) -> SourceFacts:
     data = experiment.data
-    if data.visibility == "private" and locate(settings.source) == locate(data.source):
+    if data.visibility == "private" and same_source(settings.source, data.source):
         raise SordinoError(
             f"The public set {settings.source!r} is the private set itself; what is private in one place cannot be public in "
             "another, so choose another public set."
@@ -428,6 +432,7 @@ def prepare(
     federated = federate(experiment, choices.method)
     source = federated.source
     refuse_silent_split(experiment, source)
+    federated.match_test_rows(experiment, choices.method)
     task = Task(shape=source.shape, classes=source.classes)
     parts = make_parts(
         experiment, choices, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled
