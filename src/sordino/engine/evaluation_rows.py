@@ -81,7 +81,8 @@ def evaluation_fact(
 def _charged_fact(times: str, evaluation: ChargedEvaluation, held_out: int) -> str:
     error = 100 * evaluation.deviation(held_out)
     return (
-        f"{times} on {held_out} rows held out by the clients, which stay private; ε {evaluation.epsilon:g} in all, {evaluation.mechanism.noise} noise: each accuracy "
+        f"{times} on {held_out} rows held out by the clients, which stay private; ε {evaluation.epsilon:g} in all, "
+        f"{evaluation.mechanism.noise} noise: each accuracy "
         f"is ± {error:.2g} points (standard deviation of the noise); the training gets the rest"
     )
 
