@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from sordino.core import Norm, SordinoError, unknown
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
+from sordino.gradients.layers.booking import MARGIN_UNITS
 from sordino.gradients.memory import bytes_per_example, microbatch_size
 from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
-from sordino.gradients.tape import PerExampleLoss, Unbookable, record
+from sordino.gradients.tape import PRECISE, PerExampleLoss, Unbookable, record
 
 FALLBACK_MEMORY_BYTES = 1 << 30
 
@@ -54,8 +55,9 @@ class ClippedGradients:
     Formal guarantee: under zero-out neighbours, `sum(...).total` changes by at most `clip_norm` in the chosen norm when
     one example's contribution is replaced by nothing. With groups, each group's slice changes by at most its own clip
     norm, so the whole by at most the clip norms' own norm. This asks that the model treats examples independently;
-    batch norm in training mode is refused. An example with a non-finite norm contributes exactly zero. `norms` and
-    `nonfinite` are not protected.
+    batch norm in training mode is refused. An example with a non-finite norm contributes exactly zero. The bound holds for
+    the stored numbers of each contribution, whatever its length and size: norms have a proven margin (`layers/booking.py`).
+    Rounding of the sum over examples is not covered. `norms` and `nonfinite` are not protected.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class ClippedGradients:
         self._requests = {whole: _layer_requests(self.trainable, norm, whole) for whole in (False, True)}
         self._parameters = tuple(model.parameters())
         self._first = model.get_parameter(self.trainable[0])
+        _refuse_coarse_numbers(model, self.trainable)
         self._batch_dependent = batch_dependent_layers(model)
         self._plans: dict[object, Plan] = {}
         self._warned: set[str] = set()
@@ -100,7 +103,7 @@ class ClippedGradients:
         norms, nonfinite = [], 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels)
-            norms.append(torch.stack(self._norms(bookings, len(chunk), total)))
+            norms.append(self._norms(bookings, len(chunk), total))
             nonfinite += self._accumulate(bookings, norms[-1], clips, total)
         joined = norms[0] if len(norms) == 1 else torch.cat([*norms, total.new_zeros(len(self._groups), 0)], dim=1)
         return ClippedSum(total=total, norms=joined.t() if self._grouped else joined[0], nonfinite=nonfinite)
@@ -120,28 +123,30 @@ class ClippedGradients:
     @torch.no_grad()
     def _accumulate(self, bookings: dict[str, Booking], norms: Tensor, clips: list[float], total: Tensor) -> int:
         """Add the clipped gradients of one microbatch to the flat total."""
-        shrink = 1 - 8 * torch.finfo(norms.dtype).eps
-        factors = [(clip * shrink / norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
+        shrink = 1 - (MARGIN_UNITS + len(self._slots)) * torch.finfo(total.dtype).eps
+        factors = [norm.new_full((), clip * shrink).div(norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
         nonfinite = 0
-        largest = _largest_norm(min(clips), norms.dtype)
+        largest = _largest_norm(min(clips), total.dtype)
         if not norms.sum().item() <= largest:
             lost = ~(norms <= largest).all(0)
             nonfinite = int(lost.sum())
             factors = [factor.masked_fill_(lost, 0) for factor in factors]
             for booking in bookings.values():
                 booking.forget(lost)
+        factors = [factor.to(total.dtype) for factor in factors]
         for slot, into in zip(self._slots, total.split(self._numels), strict=True):
             if slot.name in bookings:
                 bookings[slot.name].add_weighted(factors[slot.group], into.view(slot.shape))
         return nonfinite
 
-    def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> list[Tensor]:
-        """The norm of every example, group by group."""
+    def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> Tensor:
+        """The norm of every example, one row for each group."""
         parts: list[list[Tensor]] = [[] for _ in self._groups]
         for slot in self._slots:
             if slot.name in bookings:
                 parts[slot.group].append(bookings[slot.name].norms)
-        return [_joint_norm(part, self._norm) if part else like.new_zeros(batch) for part in parts]
+        found = [_joint_norm(part, self._norm) if part else like.new_zeros(batch) for part in parts]
+        return found[0].unsqueeze(0) if len(found) == 1 else torch.stack(found)
 
     def _book(self, inputs: Tensor, targets: Tensor, *, whole_rows: bool = False) -> dict[str, Booking]:
         plan = self._plan(inputs, targets)
@@ -158,7 +163,7 @@ class ClippedGradients:
                 )
             except Unbookable as unbookable:
                 obstacle = Obstacle(
-                    kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used unevenly"
+                    kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used in a way its rule does not cover"
                 )
                 self._warn(obstacle, callers=4)
         request = Request(wanted=frozenset(self.trainable), norm=self._norm)
@@ -221,11 +226,26 @@ class ClippedGradients:
         for group, bound in by_group.items():
             if not 0 < bound < float("inf"):
                 raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
+            if bound < (least := torch.finfo(self._first.dtype).tiny ** 0.25):
+                raise SordinoError(
+                    f"The clip norm of group {group!r} must be at least {least:.2g}, but got {bound:.2g}, at which rounding could "
+                    "exceed it; scale the loss up."
+                )
         return [float(by_group[group]) for group in self._groups]
 
 
+def _refuse_coarse_numbers(model: nn.Module, trainable: Sequence[str]) -> None:
+    """Norms of half-precision gradients have no margin worth the name."""
+    for name in trainable:
+        if (kind := model.get_parameter(name).dtype) not in PRECISE:
+            raise SordinoError(
+                f"Parameter {name!r} must be float32 or float64 to be clipped, but got {str(kind).removeprefix('torch.')}; "
+                "build the model in float32."
+            )
+
+
 def _joint_norm(norms: list[Tensor], norm: Norm) -> Tensor:
-    """The norm of several vectors laid end to end, from their own norms."""
+    """The norm of several vectors laid end to end, from their own norms; off by less than one unit of rounding for each."""
     stacked = torch.stack(norms)
     return stacked.square_().sum(0).sqrt_() if norm == "l2" else stacked.sum(0)
 
