@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sordino.core import Norm, SordinoError, unknown
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
-from sordino.gradients.layers.booking import MARGIN_UNITS
+from sordino.gradients.layers.booking import ROUNDING_UNITS
 from sordino.gradients.memory import bytes_per_example, microbatch_size
 from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
 from sordino.gradients.tape import PRECISE, PerExampleLoss, Unbookable, record
@@ -123,7 +123,8 @@ class ClippedGradients:
     @torch.no_grad()
     def _accumulate(self, bookings: dict[str, Booking], norms: Tensor, clips: list[float], total: Tensor) -> int:
         """Add the clipped gradients of one microbatch to the flat total."""
-        shrink = 1 - (MARGIN_UNITS + len(self._slots)) * torch.finfo(total.dtype).eps
+        units = max((booking.units for booking in bookings.values()), default=0) + len(bookings) + ROUNDING_UNITS
+        shrink = 1 - units * torch.finfo(total.dtype).eps
         factors = [norm.new_full((), clip * shrink).div(norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
         nonfinite = 0
         largest = _largest_norm(min(clips), total.dtype)

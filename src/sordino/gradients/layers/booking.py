@@ -16,9 +16,8 @@ from sordino.core import Norm
 PIECE = 1024
 """Numbers whose norm is summed in their own precision; longer rows are normed in such pieces, and these joined in double."""
 
-MARGIN_UNITS = PIECE + 16
-"""By how many times `eps` a clip factor is lowered: PIECE + 2 for a product of two norms that are each short by at most
-(PIECE + 2)/2, and the rest for rounding the factor and what it scales."""
+ROUNDING_UNITS = 16
+"""How many times `eps` a clip factor is lowered by, besides what norms may be short of: for rounding it and what it scales."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +47,13 @@ class Booking(ABC):
     """The per-example gradients of one parameter.
 
     Formal guarantee: what `add_weighted` adds for one example alone, with factor f ≤ 1, has norm at most f times its entry in
-    `norms`, but for the share of MARGIN_UNITS. So norms are taken of the very numbers that are added, or they carry a
-    proven bound on how far another way of computing them may stray.
+    `norms`, but for a share of `units` + ROUNDING_UNITS times `eps`. So norms are taken of the very numbers that are added, or
+    they carry a proven bound on how far another way of computing them may stray.
     """
 
     norms: Tensor
+    units: int = 0
+    """By how many times `eps` of themselves the norms may be too short."""
 
     @abstractmethod
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
@@ -75,6 +76,7 @@ class Materialised(Booking):
         self._shape = stored.shape[1:]
         self._arrange = arrange
         self.norms = norms
+        self.units = units_short(self._stored.shape[1])
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
         if self._arrange is None:
@@ -113,7 +115,7 @@ def materialise(stored: Tensor, request: Request, arrange: Callable[[Tensor], Te
 
 
 def row_norms(rows: Tensor, order: int) -> Tensor:
-    """The norm of every row, short of the true one by at most the share (PIECE + 2)·u.
+    """The norm of every row, too short by at most `units_short` times `eps` of itself.
 
     Formal guarantee: u is half the `eps` of the rows' type. A sum of n numbers of one sign, added in any order, is off by less than n·u
     of itself, a square and a root by u each, and halving in the root is not counted on. No more than PIECE numbers are added
@@ -136,6 +138,11 @@ def row_norms(rows: Tensor, order: int) -> Tensor:
 def _vanished(count: int, dtype: torch.dtype) -> Tensor:
     """What so many squares can lose, as a tensor: adding one is much faster than adding a number."""
     return torch.tensor((count * torch.finfo(dtype).tiny) ** 0.5, dtype=dtype)
+
+
+def units_short(length: int) -> int:
+    """How many times `eps` of itself a norm of so many numbers may be too short by."""
+    return min(length, PIECE) // 2 + 2
 
 
 def input_norms(inputs: Tensor, order: int) -> Tensor:

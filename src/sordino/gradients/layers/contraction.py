@@ -21,6 +21,7 @@ from sordino.gradients.layers.booking import (
     input_norms,
     row_norms,
     slices,
+    units_short,
 )
 
 # Multiply-adds that take as long as touching one element, measured on AVX2 cores: an element of a kept row is written
@@ -81,6 +82,7 @@ class RecontractedWeight(Recontracted):
 
     def __init__(self, geometry: Contraction, norms: Tensor) -> None:
         super().__init__(geometry.inputs, geometry.grads, norms)
+        self.units = units_short(geometry.row_elements)
         self._geometry = geometry
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:

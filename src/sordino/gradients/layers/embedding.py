@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sordino.gradients.layers.booking import Booking, Capture, Recontracted, Request, examples_per_block, row_norms, slices
+from sordino.gradients.layers.booking import Booking, Capture, Recontracted, Request, examples_per_block, row_norms, slices, units_short
 
 
 class EmbeddingWeight(Recontracted):
@@ -16,6 +16,7 @@ class EmbeddingWeight(Recontracted):
 
     def __init__(self, tokens: Tensor, totals: Tensor, norms: Tensor, vocabulary: int) -> None:
         super().__init__(tokens, totals, norms)
+        self.units = units_short(totals[0].numel())
         self._vocabulary = vocabulary
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:

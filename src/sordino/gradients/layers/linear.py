@@ -14,12 +14,17 @@ from sordino.gradients.layers.booking import (
     input_norms,
     materialise,
     row_norms,
+    units_short,
 )
 from sordino.gradients.layers.contraction import Contraction, book_weight
 
 
 class OuterProduct(Recontracted):
     """One position per example: the gradient is g a^T, and both its norms are products of norms."""
+
+    def __init__(self, inputs: Tensor, grads: Tensor, norms: Tensor) -> None:
+        super().__init__(inputs, grads, norms)
+        self.units = units_short(inputs.shape[1]) + units_short(grads.shape[1])
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
         into.addmm_(self.scaled_grads(factors).t(), self.inputs)
