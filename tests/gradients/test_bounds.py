@@ -24,7 +24,13 @@ def by_output(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def longest(
-    model: nn.Module, inputs: Tensor, arriving: Tensor, *, norm: Norm, clip_norm: float, trainable: list[str] | None = None
+    model: nn.Module,
+    inputs: Tensor,
+    arriving: Tensor,
+    *,
+    norm: Norm,
+    clip_norm: float,
+    trainable: list[str] | None = None,
 ) -> float:
     """The largest norm of one example's contribution, as a share of the clip norm."""
     with warnings.catch_warnings():
@@ -83,7 +89,14 @@ def test_row_norms_keep_their_margin(norm: Norm, length: int) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(
     ("input_size", "gradient_size", "clip_norm"),
-    [(1.1, 0.7, 1.0), (1e-25, 1e-3, 1e-8), (1e18, 1e-20, 1e-3), (1e-20, 1e18, 1e-3), (1e30, 1e-32, 1e-3), (1e19, 1e19, 1.0)],
+    [
+        (1.1, 0.7, 1.0),
+        (1e-25, 1e-3, 1e-8),
+        (1e18, 1e-20, 1e-3),
+        (1e-20, 1e18, 1e-3),
+        (1e30, 1e-32, 1e-3),
+        (1e19, 1e19, 1.0),
+    ],
 )
 def test_dense_layers_of_tiny_and_huge_numbers(
     norm: Norm, input_size: float, gradient_size: float, clip_norm: float

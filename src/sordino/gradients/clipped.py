@@ -100,13 +100,18 @@ class ClippedGradients:
         """The clipped sum at the module's current parameters."""
         clips = self._clip_norms(clip_norm)
         total = self._first.new_zeros(self.size)
-        norms, nonfinite = [], 0
+        norms: list[list[Tensor]] = [[] for _ in self._groups]
+        nonfinite = 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels)
-            norms.append(self._norms(bookings, len(chunk), total))
-            nonfinite += self._accumulate(bookings, norms[-1], clips, total)
-        joined = norms[0] if len(norms) == 1 else torch.cat([*norms, total.new_zeros(len(self._groups), 0)], dim=1)
-        return ClippedSum(total=total, norms=joined.t() if self._grouped else joined[0], nonfinite=nonfinite)
+            found = self._norms(bookings, len(chunk), total)
+            nonfinite += self._accumulate(bookings, found, clips, total)
+            for group, part in zip(norms, found, strict=True):
+                group.append(part)
+        joined = [_end_to_end(group, total) for group in norms]
+        return ClippedSum(
+            total=total, norms=torch.stack(joined, dim=1) if self._grouped else joined[0], nonfinite=nonfinite
+        )
 
     def per_example(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Every example's unclipped gradient as one row: examples x parameters. Private, and large."""
@@ -121,15 +126,15 @@ class ClippedGradients:
         return rows
 
     @torch.no_grad()
-    def _accumulate(self, bookings: dict[str, Booking], norms: Tensor, clips: list[float], total: Tensor) -> int:
+    def _accumulate(self, bookings: dict[str, Booking], norms: list[Tensor], clips: list[float], total: Tensor) -> int:
         """Add the clipped gradients of one microbatch to the flat total."""
         units = max((booking.units for booking in bookings.values()), default=0) + len(bookings) + ROUNDING_UNITS
         shrink = 1 - units * torch.finfo(total.dtype).eps
-        factors = [norm.new_full((), clip * shrink).div(norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
+        factors = [_factors(norm, clip * shrink) for clip, norm in zip(clips, norms, strict=True)]
         nonfinite = 0
         largest = _largest_norm(min(clips), total.dtype)
-        if not norms.sum().item() <= largest:
-            lost = ~(norms <= largest).all(0)
+        if not sum(norm.sum().item() for norm in norms) <= largest:
+            lost = ~(torch.stack(norms) <= largest).all(0)
             nonfinite = int(lost.sum())
             factors = [factor.masked_fill_(lost, 0) for factor in factors]
             for booking in bookings.values():
@@ -140,14 +145,13 @@ class ClippedGradients:
                 bookings[slot.name].add_weighted(factors[slot.group], into.view(slot.shape))
         return nonfinite
 
-    def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> Tensor:
-        """The norm of every example, one row for each group."""
+    def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> list[Tensor]:
+        """The norm of every example, group by group."""
         parts: list[list[Tensor]] = [[] for _ in self._groups]
         for slot in self._slots:
             if slot.name in bookings:
                 parts[slot.group].append(bookings[slot.name].norms)
-        found = [_joint_norm(part, self._norm) if part else like.new_zeros(batch) for part in parts]
-        return found[0].unsqueeze(0) if len(found) == 1 else torch.stack(found)
+        return [_joint_norm(part, self._norm) if part else like.new_zeros(batch) for part in parts]
 
     def _book(self, inputs: Tensor, targets: Tensor, *, whole_rows: bool = False) -> dict[str, Booking]:
         plan = self._plan(inputs, targets)
@@ -164,7 +168,9 @@ class ClippedGradients:
                 )
             except Unbookable as unbookable:
                 obstacle = Obstacle(
-                    kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used in a way its rule does not cover"
+                    kind="reuse",
+                    layer=str(unbookable),
+                    sentence=f"layer {str(unbookable)!r} is used in a way its rule does not cover",
                 )
                 self._warn(obstacle, callers=4)
         request = Request(wanted=frozenset(self.trainable), norm=self._norm)
@@ -249,6 +255,16 @@ def _joint_norm(norms: list[Tensor], norm: Norm) -> Tensor:
     """The norm of several vectors laid end to end, from their own norms; off by less than one unit of rounding for each."""
     stacked = torch.stack(norms)
     return stacked.square_().sum(0).sqrt_() if norm == "l2" else stacked.sum(0)
+
+
+def _end_to_end(norms: list[Tensor], like: Tensor) -> Tensor:
+    """The norms of all microbatches."""
+    return norms[0] if len(norms) == 1 else torch.cat([*norms, like.new_zeros(0)])
+
+
+def _factors(norms: Tensor, clip: float) -> Tensor:
+    """A tensor over a tensor is one operation, where a number over a tensor is two."""
+    return norms.new_full((), clip).div(norms).clamp_(max=1)
 
 
 def _largest_norm(clip: float, dtype: torch.dtype) -> float:

@@ -138,8 +138,7 @@ def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
 
 def _group_statistics(layer: nn.Module, output: Tensor) -> tuple[Tensor, Tensor] | None:
     """Mean and inverse standard deviation of every group, where the forward pass kept them."""
-    node = output.grad_fn
-    if not isinstance(layer, nn.GroupNorm) or node is None:
+    if not isinstance(layer, nn.GroupNorm) or (node := output.grad_fn) is None:
         return None
     if hasattr(node, "statistics"):
         kept: tuple[Tensor, Tensor] = node.statistics

@@ -123,7 +123,7 @@ def row_norms(rows: Tensor, order: int) -> Tensor:
     """
     length = rows.shape[1]
     if length <= PIECE:
-        norms = torch.linalg.vector_norm(rows, order, dim=1)
+        norms: Tensor = torch.linalg.vector_norm(rows, order, dim=1)
         return norms.add_(_vanished(length, rows.dtype)) if order == 2 else norms
     even = length - length % PIECE
     pieces = torch.linalg.vector_norm(rows[:, :even].unflatten(1, (-1, PIECE)), order, dim=2)

@@ -128,7 +128,11 @@ def _strayed(geometry: Contraction, examples: slice, order: int) -> Tensor:
     """
     inputs, outputs = geometry.patches(examples), geometry.outputs(examples)
     sizes = input_norms(inputs.flatten(0, 1), order) * row_norms(outputs.flatten(0, 1), order)
-    return (2 * geometry.positions + 4) * _unit(outputs) * sizes.double().view(-1, geometry.blocks * geometry.positions).sum(1)
+    return (
+        (2 * geometry.positions + 4)
+        * _unit(outputs)
+        * sizes.double().view(-1, geometry.blocks * geometry.positions).sum(1)
+    )
 
 
 def ghost_norms(geometry: Contraction) -> Tensor:

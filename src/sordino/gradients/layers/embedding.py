@@ -5,7 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sordino.gradients.layers.booking import Booking, Capture, Recontracted, Request, examples_per_block, row_norms, slices, units_short
+from sordino.gradients.layers.booking import (
+    Booking,
+    Capture,
+    Recontracted,
+    Request,
+    examples_per_block,
+    row_norms,
+    slices,
+    units_short,
+)
 
 
 class EmbeddingWeight(Recontracted):
@@ -38,7 +47,9 @@ def book_embedding(capture: Capture, grads: Tensor, request: Request) -> dict[st
     if layer.padding_idx is not None:
         grads = grads.masked_fill((tokens == layer.padding_idx)[..., None], 0)
     totals = _totals(tokens, grads)
-    return {"weight": EmbeddingWeight(tokens, totals, row_norms(totals.flatten(1), request.order), layer.num_embeddings)}
+    return {
+        "weight": EmbeddingWeight(tokens, totals, row_norms(totals.flatten(1), request.order), layer.num_embeddings)
+    }
 
 
 def _totals(tokens: Tensor, grads: Tensor) -> Tensor:
