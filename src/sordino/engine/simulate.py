@@ -27,6 +27,7 @@ from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
+from sordino.models.weights import user_state_dict
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -239,7 +240,7 @@ class _Simulation:
             schedule=self.schedule,
             diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
         )
-        self.record.finish(setup.whole.state_dict(), summary)
+        self.record.finish(user_state_dict(setup.whole), summary)
         return summary
 
 

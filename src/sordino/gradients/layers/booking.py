@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from sordino.core import Norm
 
-
 PIECE = 1024
 """Numbers whose norm is summed in their own precision; longer rows are normed in such pieces, and these joined in double."""
 
