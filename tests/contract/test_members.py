@@ -91,6 +91,19 @@ def test_a_model_has_a_head_and_a_body_and_trains_without_batchnorm(name):
     assert torch.allclose(space.read(net), flat + 1)
 
 
+@pytest.mark.parametrize("name", names(MODELS))
+def test_a_model_stores_nothing_of_what_it_is_trained_on(name):
+    text = name == "lstm"
+    shape = (16,) if text else (3, 32, 32)
+    net = build(name, shape=shape, classes=5, vocabulary=50 if text else 0, seed=1).train()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    inputs = torch.randint(50, (2, 16)) if text else torch.randn(2, *shape)
+    net(inputs).sum().backward()
+    after = net.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+
+
 @pytest.mark.parametrize("name", names(PARTITIONERS))
 def test_a_partitioner_gives_every_row_to_one_client(name):
     labels = np.arange(300) % 6

@@ -31,6 +31,7 @@ from sordino.kernels import fastest
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext, ClientJob, PersonalJob
 from sordino.models import FlatSpace, Net
+from sordino.models.state import Unmoved
 
 T = TypeVar("T")
 ScheduleName = Literal["workers", "stacked"]
@@ -64,6 +65,7 @@ class Workers:
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
         for _ in range(self._count):
             self._nets.put(fastest(copy.deepcopy(net)))
+        self._unmoved = Unmoved(net)
         self._pool = ThreadPoolExecutor(self._count, initializer=torch.set_num_threads, initargs=(1,))
 
     def context(self, net: Net, task: Task) -> ClientContext:
@@ -83,7 +85,9 @@ class Workers:
         def one(task: Task) -> T:
             net = self._nets.get()
             try:
-                return work(task, self.context(net, task))
+                done = work(task, self.context(net, task))
+                self._unmoved.check(net)
+                return done
             finally:
                 self._nets.put(net)
 

@@ -31,6 +31,7 @@ from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
+from sordino.models.weights import user_state_dict
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -345,7 +346,7 @@ class _Simulation:
                 privacy=experiment.privacy,
                 public_figures=self._public_figures(),
             )
-        self.record.finish(setup.whole.state_dict(), summary, release)
+        self.record.finish(user_state_dict(setup.whole), summary, release)
         return summary
 
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from sordino.core import Norm, SordinoError, unknown
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
+from sordino.gradients.layers.booking import ROUNDING_UNITS
 from sordino.gradients.memory import bytes_per_example, microbatch_size
 from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
-from sordino.gradients.tape import PerExampleLoss, Unbookable, record
+from sordino.gradients.tape import PRECISE, PerExampleLoss, Unbookable, record
 
 FALLBACK_MEMORY_BYTES = 1 << 30
 
@@ -54,8 +55,9 @@ class ClippedGradients:
     Formal guarantee: under zero-out neighbours, `sum(...).total` changes by at most `clip_norm` in the chosen norm when
     one example's contribution is replaced by nothing. With groups, each group's slice changes by at most its own clip
     norm, so the whole by at most the clip norms' own norm. This asks that the model treats examples independently;
-    batch norm in training mode is refused. An example with a non-finite norm contributes exactly zero. `norms` and
-    `nonfinite` are not protected.
+    batch norm in training mode is refused. An example with a non-finite norm contributes exactly zero. The bound holds for
+    the stored numbers of each contribution, whatever its length and size: norms have a proven margin (`layers/booking.py`).
+    Rounding of the sum over examples is not covered. `norms` and `nonfinite` are not protected.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class ClippedGradients:
         self._requests = {whole: _layer_requests(self.trainable, norm, whole) for whole in (False, True)}
         self._parameters = tuple(model.parameters())
         self._first = model.get_parameter(self.trainable[0])
+        _refuse_coarse_numbers(model, self.trainable)
         self._batch_dependent = batch_dependent_layers(model)
         self._plans: dict[object, Plan] = {}
         self._warned: set[str] = set()
@@ -97,13 +100,18 @@ class ClippedGradients:
         """The clipped sum at the module's current parameters."""
         clips = self._clip_norms(clip_norm)
         total = self._first.new_zeros(self.size)
-        norms, nonfinite = [], 0
+        norms: list[list[Tensor]] = [[] for _ in self._groups]
+        nonfinite = 0
         for chunk, labels in self._microbatches(inputs, targets):
             bookings = self._book(chunk, labels)
-            norms.append(torch.stack(self._norms(bookings, len(chunk), total)))
-            nonfinite += self._accumulate(bookings, norms[-1], clips, total)
-        joined = norms[0] if len(norms) == 1 else torch.cat([*norms, total.new_zeros(len(self._groups), 0)], dim=1)
-        return ClippedSum(total=total, norms=joined.t() if self._grouped else joined[0], nonfinite=nonfinite)
+            found = self._norms(bookings, len(chunk), total)
+            nonfinite += self._accumulate(bookings, found, clips, total)
+            for group, part in zip(norms, found, strict=True):
+                group.append(part)
+        joined = [_end_to_end(group, total) for group in norms]
+        return ClippedSum(
+            total=total, norms=torch.stack(joined, dim=1) if self._grouped else joined[0], nonfinite=nonfinite
+        )
 
     def per_example(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Every example's unclipped gradient as one row: examples x parameters. Private, and large."""
@@ -118,18 +126,20 @@ class ClippedGradients:
         return rows
 
     @torch.no_grad()
-    def _accumulate(self, bookings: dict[str, Booking], norms: Tensor, clips: list[float], total: Tensor) -> int:
+    def _accumulate(self, bookings: dict[str, Booking], norms: list[Tensor], clips: list[float], total: Tensor) -> int:
         """Add the clipped gradients of one microbatch to the flat total."""
-        shrink = 1 - 8 * torch.finfo(norms.dtype).eps
-        factors = [(clip * shrink / norm).clamp_(max=1) for clip, norm in zip(clips, norms, strict=True)]
+        units = max((booking.units for booking in bookings.values()), default=0) + len(bookings) + ROUNDING_UNITS
+        shrink = 1 - units * torch.finfo(total.dtype).eps
+        factors = [_factors(norm, clip * shrink) for clip, norm in zip(clips, norms, strict=True)]
         nonfinite = 0
-        largest = _largest_norm(min(clips), norms.dtype)
-        if not norms.sum().item() <= largest:
-            lost = ~(norms <= largest).all(0)
+        largest = _largest_norm(min(clips), total.dtype)
+        if not sum(norm.sum().item() for norm in norms) <= largest:
+            lost = ~(torch.stack(norms) <= largest).all(0)
             nonfinite = int(lost.sum())
             factors = [factor.masked_fill_(lost, 0) for factor in factors]
             for booking in bookings.values():
                 booking.forget(lost)
+        factors = [factor.to(total.dtype) for factor in factors]
         for slot, into in zip(self._slots, total.split(self._numels), strict=True):
             if slot.name in bookings:
                 bookings[slot.name].add_weighted(factors[slot.group], into.view(slot.shape))
@@ -158,7 +168,9 @@ class ClippedGradients:
                 )
             except Unbookable as unbookable:
                 obstacle = Obstacle(
-                    kind="reuse", layer=str(unbookable), sentence=f"layer {str(unbookable)!r} is used unevenly"
+                    kind="reuse",
+                    layer=str(unbookable),
+                    sentence=f"layer {str(unbookable)!r} is used in a way its rule does not cover",
                 )
                 self._warn(obstacle, callers=4)
         request = Request(wanted=frozenset(self.trainable), norm=self._norm)
@@ -221,13 +233,38 @@ class ClippedGradients:
         for group, bound in by_group.items():
             if not 0 < bound < float("inf"):
                 raise SordinoError(f"The clip norm of group {group!r} must be positive and finite, and is {bound}.")
+            if bound < (least := torch.finfo(self._first.dtype).tiny ** 0.25):
+                raise SordinoError(
+                    f"The clip norm of group {group!r} must be at least {least:.2g}, but got {bound:.2g}, at which rounding could "
+                    "exceed it; scale the loss up."
+                )
         return [float(by_group[group]) for group in self._groups]
 
 
+def _refuse_coarse_numbers(model: nn.Module, trainable: Sequence[str]) -> None:
+    """Norms of half-precision gradients have no margin worth the name."""
+    for name in trainable:
+        if (kind := model.get_parameter(name).dtype) not in PRECISE:
+            raise SordinoError(
+                f"Parameter {name!r} must be float32 or float64 to be clipped, but got {str(kind).removeprefix('torch.')}; "
+                "build the model in float32."
+            )
+
+
 def _joint_norm(norms: list[Tensor], norm: Norm) -> Tensor:
-    """The norm of several vectors laid end to end, from their own norms."""
+    """The norm of several vectors laid end to end, from their own norms; off by less than one unit of rounding for each."""
     stacked = torch.stack(norms)
     return stacked.square_().sum(0).sqrt_() if norm == "l2" else stacked.sum(0)
+
+
+def _end_to_end(norms: list[Tensor], like: Tensor) -> Tensor:
+    """The norms of all microbatches."""
+    return norms[0] if len(norms) == 1 else torch.cat([*norms, like.new_zeros(0)])
+
+
+def _factors(norms: Tensor, clip: float) -> Tensor:
+    """A tensor over a tensor is one operation, where a number over a tensor is two."""
+    return norms.new_full((), clip).div(norms).clamp_(max=1)
 
 
 def _largest_norm(clip: float, dtype: torch.dtype) -> float:

@@ -14,6 +14,9 @@ from torch.autograd.function import FunctionCtx
 from sordino.core import SordinoError
 from sordino.gradients.layers import Booking, Capture, Request, rule_for
 
+PRECISE = (torch.float32, torch.float64)
+"""What norms are taken in; under autocast a layer's gradients may arrive in less."""
+
 PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -50,7 +53,7 @@ class Tape:
         self, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
     ) -> Tensor:
         inputs = (args[0] if args else kwargs["input"]).detach()
-        if name in self._called or inputs.shape[0] != self._batch:
+        if name in self._called or inputs.shape[0] != self._batch or output.dtype not in PRECISE:
             raise Unbookable(name)
         self._called.add(name)
         self._pending.add(name)
@@ -135,8 +138,7 @@ def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
 
 def _group_statistics(layer: nn.Module, output: Tensor) -> tuple[Tensor, Tensor] | None:
     """Mean and inverse standard deviation of every group, where the forward pass kept them."""
-    node = output.grad_fn
-    if not isinstance(layer, nn.GroupNorm) or node is None:
+    if not isinstance(layer, nn.GroupNorm) or (node := output.grad_fn) is None:
         return None
     if hasattr(node, "statistics"):
         kept: tuple[Tensor, Tensor] = node.statistics

@@ -1,11 +1,13 @@
-"""Models from the user's own code, found by import path and split into parts."""
+"""Models from the user's own code: found by import path, tried out, and split into parts."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,11 +16,16 @@ from torch import Tensor, nn
 from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
+from sordino.models.splitting import told_apart
+from sordino.models.state import refuse_memory
 from sordino.startup import complete_torch
 
 
 def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str, Any]) -> Net:
-    """Call `module:function` with shape, classes and the settings (and vocabulary, if it asks), and find the parts."""
+    """Call `module:function` with shape, classes and the settings (and vocabulary, if it asks), and find the parts.
+
+    A model whose head cannot be told apart is kept as it was written and trained as a whole.
+    """
     function = _imported(path)
     arguments = {"shape": inputs.shape, "classes": classes, **settings}
     _check_arguments(path, function, arguments)
@@ -27,14 +34,13 @@ def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str,
     model = function(**arguments)
     if not isinstance(model, nn.Module):
         raise SordinoError(f"{path} must return a torch.nn.Module, but it returned {type(model).__name__}.")
-    expected = _probe(path, model, inputs, classes)
-    net = _split(path, model)
-    if not torch.equal(_probe(path, net, inputs, classes), expected):
-        raise SordinoError(
-            f"{path} does not compute head(body(x)), so its head cannot be told apart; give it attributes 'body' and "
-            "'head' that do, or return a sordino.models.Net."
-        )
-    return net
+    draw = partial(_made_up, inputs)
+    with _speaking(path, inputs):
+        _check_answer(path, model, draw(2, 0), classes)
+        if next(model.parameters(), None) is None:
+            raise SordinoError(f"{path} must return a model with parameters to train, but got none; add a layer.")
+        refuse_memory(path, model, draw, classes)
+        return told_apart(model, draw(2, 0))
 
 
 def _imported(path: str) -> Callable[..., object]:
@@ -71,50 +77,34 @@ def _check_arguments(path: str, function: Callable[..., object], arguments: Mapp
         raise SordinoError(f"{path} needs the setting {missing[0]!r}, which is missing; add it to [model].")
 
 
-def _split(path: str, model: nn.Module) -> Net:
-    if isinstance(model, Net):
-        return model
-    body, head = getattr(model, "body", None), getattr(model, "head", None)
-    if isinstance(body, nn.Module) and isinstance(head, nn.Module):
-        net = Net(body=body, head=head)
-    elif isinstance(model, nn.Linear):
-        net = Net(body=nn.Identity(), head=model)
-    else:
-        net = _behead(path, model)
-    outside = set(model.parameters()) - set(net.parameters())
-    if outside:
-        raise SordinoError(
-            f"{path} has {len(outside)} parameters outside its body and head; move them into one of the two."
-        )
-    return net
-
-
-def _behead(path: str, model: nn.Module) -> Net:
-    linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    if not linears:
-        raise SordinoError(f"{path} has no Linear layer to be its head; give it attributes 'body' and 'head'.")
-    head = model.get_submodule(linears[-1])
-    model.set_submodule(linears[-1], nn.Identity())
-    return Net(body=model, head=head)
-
-
-def _probe(path: str, model: nn.Module, inputs: Inputs, classes: int) -> Tensor:
-    """The model's logits for two fixed examples, with the shape checked."""
-    generator = torch.Generator().manual_seed(0)
-    size = (2, *inputs.shape)
-    examples = torch.rand(size, generator=generator)
+def _made_up(inputs: Inputs, count: int, number: int) -> Tensor:
+    """So many examples of this shape, the same for the same number."""
+    generator = torch.Generator().manual_seed(number)
+    size = (count, *inputs.shape)
     if inputs.vocabulary:
-        examples = torch.randint(inputs.vocabulary, size, generator=generator)
+        return torch.randint(inputs.vocabulary, size, generator=generator)
+    return torch.rand(size, generator=generator)
+
+
+@contextmanager
+def _speaking(path: str, inputs: Inputs) -> Iterator[None]:
+    """Turn what a model raises when it is fed into one sentence."""
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SordinoError(f"{path} does not accept {inputs} ({first_line}); check its first layers.") from error
+
+
+def _check_answer(path: str, model: nn.Module, examples: Tensor, classes: int) -> None:
     training = model.training
     try:
         with torch.no_grad():
             logits: object = model.eval()(examples)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SordinoError(f"{path} does not accept {inputs} ({first_line}); check its first layers.") from error
     finally:
         model.train(training)
-    if not isinstance(logits, Tensor) or logits.shape != (2, classes):
+    if not isinstance(logits, Tensor) or logits.shape != (len(examples), classes):
         came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise SordinoError(f"{path} must return logits of shape (batch, {classes}), but for a batch of 2 {came} came.")
-    return logits
+        raise SordinoError(
+            f"{path} must return logits of shape (batch, {classes}), but for a batch of {len(examples)} {came} came."
+        )

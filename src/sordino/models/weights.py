@@ -26,16 +26,31 @@ NEW_HEAD = f"{SAME_MODEL}, or keep_head = false for a new head"
 class SourceNet(Net):
     """A net whose files know no parts: in them the body's keys stand alone, and the head has a name of its own."""
 
-    def __init__(self, *, body: nn.Module, head: nn.Linear, head_in_file: str) -> None:
+    def __init__(self, *, body: nn.Module, head: nn.Module, head_in_file: str) -> None:
         super().__init__(body=body, head=head)
         self.head_in_file = head_in_file
+
+    @property
+    def head_prefix(self) -> str:
+        """What the head's keys begin with in files; nothing where the head is all there is."""
+        return f"{self.head_in_file}." if self.head_in_file else ""
 
     def file_keys(self) -> dict[str, str]:
         """Each key of our state dict with its key in the model's files, in the files' order."""
         return {
-            key: key.removeprefix("body.") if key.startswith("body.") else self.head_in_file + key.removeprefix("head")
+            key: key.removeprefix("body.") if key.startswith("body.") else self.head_prefix + key.removeprefix("head.")
             for key in self.state_dict()
         }
+
+
+def user_state_dict(net: Net) -> dict[str, Tensor]:
+    """A copy of the net's state under the keys of its own files: torchvision's, or those of the person who wrote the model.
+
+    Tensors that the model shares are copied apart, since files keep none that overlap.
+    """
+    values = net.state_dict()
+    keys = net.file_keys() if isinstance(net, SourceNet) else {key: key for key in values}
+    return {theirs: values[ours].detach().clone() for ours, theirs in keys.items()}
 
 
 class FrozenBatchNorm(nn.modules.batchnorm._NormBase):
@@ -117,21 +132,29 @@ def load_weights(net: Net, weights: Mapping[str, Tensor], *, origin: str, keep_h
     With `keep_head=False` the head stays as it was built, and the file's is passed over.
     """
     wanted = net.state_dict()
-    head = "head."
-    keys = {key: key for key in wanted}
-    if isinstance(net, SourceNet) and not wanted.keys() & weights.keys():
-        head, keys = f"{net.head_in_file}.", net.file_keys()
+    head, keys = "head.", {key: key for key in wanted}
+    if isinstance(net, SourceNet) and _shared(net.file_keys(), weights) >= _shared(keys, weights):
+        head, keys = net.head_prefix, net.file_keys()
     if not keep_head:
-        keys = {ours: theirs for ours, theirs in keys.items() if not theirs.startswith(head)}
+        if not net.parts()["head"]:
+            raise SordinoError(
+                "[start] keep_head = false needs a model with a head of its own, but this one is trained as a whole; give it attributes "
+                "'body' and 'head', or leave keep_head out."
+            )
+        keys = {ours: theirs for ours, theirs in keys.items() if not ours.startswith("head.")}
         weights = {key: value for key, value in weights.items() if not key.startswith(head)}
     for ours, theirs in keys.items():
-        _check(origin, theirs, wanted[ours], weights, remedy=NEW_HEAD if theirs.startswith(head) else SAME_MODEL)
+        _check(origin, theirs, wanted[ours], weights, remedy=NEW_HEAD if ours.startswith("head.") else SAME_MODEL)
     stranger = next((key for key in weights if key not in keys.values()), None)
     if stranger is not None:
         raise SordinoError(
             f"{origin} has {stranger!r} of shape {_shape(weights[stranger])}, which this model has not; {SAME_MODEL}."
         )
     net.load_state_dict({**wanted, **{ours: weights[key] for ours, key in keys.items() if key in weights}})
+
+
+def _shared(keys: Mapping[str, str], weights: Mapping[str, Tensor]) -> int:
+    return sum(key in weights for key in keys.values())
 
 
 def _check(origin: str, key: str, expected: Tensor, weights: Mapping[str, Tensor], *, remedy: str) -> None:

@@ -18,6 +18,7 @@ class Head:
         names = net.parts()["head"]
         if not names:
             raise SordinoError(
-                "Tuning the head needs a model with a trainable head, but this one has none; choose tuning = 'full'."
+                "Tuning the head needs a model with a trainable head, but this one has none that can be told apart; choose "
+                "tuning = 'full', or give the model attributes 'body' and 'head' of which it computes head(body(x))."
             )
         return names

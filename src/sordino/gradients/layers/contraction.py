@@ -12,7 +12,17 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from sordino.gradients.layers.booking import Booking, Materialised, Recontracted, Request, examples_per_block, slices
+from sordino.gradients.layers.booking import (
+    Booking,
+    Materialised,
+    Recontracted,
+    Request,
+    examples_per_block,
+    input_norms,
+    row_norms,
+    slices,
+    units_short,
+)
 
 # Multiply-adds that take as long as touching one element, measured on AVX2 cores: an element of a kept row is written
 # and read twice, a copied patch element is written once, a box-summed Gram element is read and added out of cache.
@@ -72,6 +82,7 @@ class RecontractedWeight(Recontracted):
 
     def __init__(self, geometry: Contraction, norms: Tensor) -> None:
         super().__init__(geometry.inputs, geometry.grads, norms)
+        self.units = units_short(geometry.row_elements)
         self._geometry = geometry
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
@@ -88,13 +99,15 @@ def book_weight(geometry: Contraction, request: Request) -> Booking:
     if ghost and request.norm == "l2" and not request.whole_rows:
         return RecontractedWeight(geometry, ghost_norms(geometry))
     batch = geometry.grads.shape[0]
-    norms = geometry.grads.new_empty(batch)
+    norms = geometry.grads.new_empty(batch, dtype=torch.float64)
     keep = request.whole_rows or not ghost
     shape = (geometry.blocks, geometry.fan_out, geometry.fan_in)
     kept = geometry.grads.new_empty(batch, *shape) if keep else None
     for examples in _blocks(geometry):
         rows = rows_of(geometry, examples, None if kept is None else kept[examples])
-        norms[examples] = torch.linalg.vector_norm(rows.flatten(1), request.order, dim=1)
+        norms[examples] = row_norms(rows.flatten(1), request.order)
+        if kept is None:
+            norms[examples] += _strayed(geometry, examples, request.order)
     return RecontractedWeight(geometry, norms) if kept is None else Materialised(kept, norms, geometry.arrange)
 
 
@@ -107,23 +120,49 @@ def rows_of(geometry: Contraction, examples: slice, into: Tensor | None = None) 
     return into
 
 
-def ghost_norms(geometry: Contraction) -> Tensor:
-    """Norms from Gram matrices, never below the true norm.
+def _strayed(geometry: Contraction, examples: slice, order: int) -> Tensor:
+    """How far apart the norms of rows and of the same rows contracted once more may be, through rounding alone.
 
-    Products of Gram entries may cancel, so the rounding they can carry is added: the entries' absolute sum is at most
-    the squared sum of the diagonal's square roots, and each is good to about a root of the fan, in units of precision.
+    Formal guarantee: a sum of P products is off by at most (P + 1)·u times the sum of their sizes, in any order, so either way of
+    computing sum_p g_p a_p^T strays by at most (P + 1)·u·sum_p |g_p||a_p| in either norm, and scaling g adds one u.
     """
-    batch = geometry.grads.shape[0]
-    squared = geometry.grads.new_empty(batch)
-    slack = 4 * torch.finfo(squared.dtype).eps * (geometry.fan_in + geometry.fan_out) ** 0.5
-    gram_bytes = geometry.blocks * geometry.positions**2 * squared.element_size() * 2
+    inputs, outputs = geometry.patches(examples), geometry.outputs(examples)
+    sizes = input_norms(inputs.flatten(0, 1), order) * row_norms(outputs.flatten(0, 1), order)
+    return (
+        (2 * geometry.positions + 4)
+        * _unit(outputs)
+        * sizes.double().view(-1, geometry.blocks * geometry.positions).sum(1)
+    )
+
+
+def ghost_norms(geometry: Contraction) -> Tensor:
+    """Norms from Gram matrices, never below the norm of the gradient as it will be contracted.
+
+    Formal guarantee: let D = sum_p |g_p||a_p|. Entry (p, q) of the two Gram matrices is off by at most K·u·|a_p||a_q| and
+    O·u·|g_p||g_q|, and summing P of their products in a row by P·u more, so the squared norm is off by at most
+    (K + O + P)·u·D²; rows are summed in double. Contracting the gradient once more strays by (P + 2)·u·D. Both are added, a
+    little enlarged for products of such terms. Squares too small to be stored are made up for on the diagonal.
+    """
+    batch, blocks, unit = geometry.grads.shape[0], geometry.blocks, _unit(geometry.grads)
+    norms = geometry.grads.new_empty(batch, dtype=torch.float64)
+    tiny = torch.finfo(geometry.grads.dtype).tiny
+    slack = (geometry.fan_in + geometry.fan_out + geometry.positions + 8) * unit
+    gram_bytes = blocks * geometry.positions**2 * geometry.grads.element_size() * 2
     for examples in slices(batch, examples_per_block(gram_bytes)):
         outputs = geometry.outputs(examples)
         inputs_gram, outputs_gram = geometry.patch_gram(examples), torch.bmm(outputs, outputs.transpose(1, 2))
-        diagonal = (inputs_gram.diagonal(dim1=1, dim2=2) * outputs_gram.diagonal(dim1=1, dim2=2)).clamp_(min=0).sqrt_()
-        products = inputs_gram.mul_(outputs_gram).sum((1, 2)) + slack * diagonal.sum(1).square_()
-        squared[examples] = products.view(-1, geometry.blocks).sum(1)
-    return squared.sqrt_()
+        inputs_size = inputs_gram.diagonal(dim1=1, dim2=2).clamp(min=0).add_(geometry.fan_in * tiny).sqrt_()
+        outputs_size = outputs_gram.diagonal(dim1=1, dim2=2).clamp(min=0).add_(geometry.fan_out * tiny).sqrt_()
+        sizes = (inputs_size.double() * outputs_size).sum(1).square_()
+        squares = inputs_gram.mul_(outputs_gram).sum(2).sum(1, dtype=torch.float64).clamp_(min=0)
+        squares, sizes = ((squares + slack * sizes).view(-1, blocks).sum(1), sizes.view(-1, blocks).sum(1))
+        norms[examples] = squares.sqrt_() + (geometry.positions + 4) * unit * sizes.sqrt_()
+    return norms
+
+
+def _unit(values: Tensor) -> float:
+    """The unit of rounding of these values, a tenth enlarged."""
+    return 0.55 * torch.finfo(values.dtype).eps
 
 
 def _blocks(geometry: Contraction) -> list[slice]:

@@ -5,14 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sordino.gradients.layers.booking import Booking, Capture, Recontracted, Request, examples_per_block, slices
+from sordino.gradients.layers.booking import (
+    Booking,
+    Capture,
+    Recontracted,
+    Request,
+    examples_per_block,
+    row_norms,
+    slices,
+    units_short,
+)
 
 
 class EmbeddingWeight(Recontracted):
-    """Tokens as (examples, T), gradients as (examples, T, width)."""
+    """Tokens as (examples, T), and as (examples, T, width) what each of them adds: its total where it is first met, zero elsewhere.
 
-    def __init__(self, tokens: Tensor, grads: Tensor, norms: Tensor, vocabulary: int) -> None:
-        super().__init__(tokens, grads, norms)
+    An example's gradient of a token is one of these totals, so what is normed is what is added, however the total was rounded.
+    """
+
+    def __init__(self, tokens: Tensor, totals: Tensor, norms: Tensor, vocabulary: int) -> None:
+        super().__init__(tokens, totals, norms)
+        self.units = units_short(totals[0].numel())
         self._vocabulary = vocabulary
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
@@ -33,16 +46,19 @@ def book_embedding(capture: Capture, grads: Tensor, request: Request) -> dict[st
     grads = grads.reshape(*tokens.shape, layer.embedding_dim)
     if layer.padding_idx is not None:
         grads = grads.masked_fill((tokens == layer.padding_idx)[..., None], 0)
-    return {"weight": EmbeddingWeight(tokens, grads, _norms(tokens, grads, request.order), layer.num_embeddings)}
+    totals = _totals(tokens, grads)
+    return {
+        "weight": EmbeddingWeight(tokens, totals, row_norms(totals.flatten(1), request.order), layer.num_embeddings)
+    }
 
 
-def _norms(tokens: Tensor, grads: Tensor, order: int) -> Tensor:
-    """Each position gets the total of its token; a token seen n times is then counted n times, so divided by n."""
-    norms = grads.new_empty(len(tokens))
+def _totals(tokens: Tensor, grads: Tensor) -> Tensor:
+    """Each token's total at its first position, and zeros at its others."""
+    totals = torch.empty_like(grads)
     length = tokens.shape[1]
     for examples in slices(len(tokens), examples_per_block(length * (length + grads.shape[2]) * grads.element_size())):
-        same = (tokens[examples, :, None] == tokens[examples, None, :]).to(grads.dtype)
-        totals = torch.bmm(same, grads[examples])
-        powers = totals.abs().pow(order).sum(2)
-        norms[examples] = (powers / same.sum(2)).sum(1).pow(1 / order)
-    return norms
+        same = tokens[examples, :, None] == tokens[examples, None, :]
+        repeated = same.tril(-1).any(2)
+        torch.bmm(same.to(grads.dtype), grads[examples], out=totals[examples])
+        totals[examples].masked_fill_(repeated[..., None], 0)
+    return totals

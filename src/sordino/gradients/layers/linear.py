@@ -5,12 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sordino.gradients.layers.booking import Booking, Capture, Materialised, Recontracted, Request, materialise
+from sordino.gradients.layers.booking import (
+    Booking,
+    Capture,
+    Materialised,
+    Recontracted,
+    Request,
+    input_norms,
+    materialise,
+    row_norms,
+    units_short,
+)
 from sordino.gradients.layers.contraction import Contraction, book_weight
 
 
 class OuterProduct(Recontracted):
     """One position per example: the gradient is g a^T, and both its norms are products of norms."""
+
+    def __init__(self, inputs: Tensor, grads: Tensor, norms: Tensor) -> None:
+        super().__init__(inputs, grads, norms)
+        self.units = units_short(inputs.shape[1]) + units_short(grads.shape[1])
 
     def add_weighted(self, factors: Tensor, into: Tensor) -> None:
         into.addmm_(self.scaled_grads(factors).t(), self.inputs)
@@ -55,10 +69,9 @@ def book_linear(capture: Capture, grads: Tensor, request: Request) -> dict[str, 
     if inputs.dim() > 2:
         return _book_sequence(inputs.flatten(1, -2), grads.flatten(1, -2), request)
     bookings: dict[str, Booking] = {}
-    grad_norms = torch.linalg.vector_norm(grads, request.order, dim=1)
+    grad_norms = row_norms(grads, request.order)
     if "weight" in request.wanted:
-        norms = torch.linalg.vector_norm(inputs, request.order, dim=1).mul_(grad_norms)
-        bookings["weight"] = OuterProduct(inputs, grads, norms)
+        bookings["weight"] = OuterProduct(inputs, grads, input_norms(inputs, request.order) * grad_norms)
     if "bias" in request.wanted:
         bookings["bias"] = Materialised(grads, grad_norms)
     return bookings
