@@ -25,7 +25,7 @@ class Groups:
 
     def __post_init__(self) -> None:
         listed = [label for group in self.class_lists() for label in group]
-        if not all(self.class_lists()) or len(set(listed)) < len(listed):
+        if not listed or not all(self.class_lists()) or len(set(listed)) < len(listed):
             raise SordinoError(
                 f"groups must be sizes above zero or lists without a class in common, not {self.groups}."
             )
