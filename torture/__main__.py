@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from torture.tree import Tree, Unable, environment, source_folder
 
 def main() -> int:
     chosen = _arguments()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     out = chosen.out or Path(tempfile.mkdtemp(prefix="torture-failures-"))
     console = Console()
     with tempfile.TemporaryDirectory(prefix="torture-") as place:

@@ -58,6 +58,8 @@ def shrunk(table: Table, public: Path) -> Table:
         small_table["start"]["warmup_epochs"] = 0
     if "hidden" in small_table["model"]:
         small_table["model"]["hidden"] = [8 for _ in small_table["model"]["hidden"]]
+    if small_table.get("tuning", {}).get("name") == "reprogram":
+        small_table["tuning"] |= {"frame": 16, "picture": 8}
     small_table["engine"] = {**small_table.get("engine", {}), "schedule": "workers", "workers": 1}
     small_table["engine"].pop("evaluate_every", None)
     return small_table

@@ -54,10 +54,13 @@ class Ground:
         return max(1, round(count * self.scale))
 
     def each(self, work: Callable[[T], None], items: Iterable[T]) -> None:
-        """Do all of it, two at a time; the first error of the harness itself is raised."""
-        with ThreadPoolExecutor(HANDS) as hands:
+        """Do all of it, two at a time; after an error of the harness itself, or Ctrl-C, nothing more is begun."""
+        hands = ThreadPoolExecutor(HANDS)
+        try:
             for done in [hands.submit(work, item) for item in items]:
                 done.result()
+        finally:
+            hands.shutdown(cancel_futures=True)
 
     def unbroken(self, table: Table) -> Unbroken:
         """Run an experiment to its end, and count its calls."""

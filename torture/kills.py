@@ -40,11 +40,13 @@ class Victim:
 
 
 def kills(ground: Ground, outcome: Outcome) -> None:
-    pairs = [(method, source) for method in ground.tree.methods for source in SOURCES]
-    wanted = max(ground.scaled(KILLS), len(pairs))
-    share, more = divmod(wanted, len(pairs))
+    """Every method is killed, at the smallest scale with one source of noise alone."""
+    methods = ground.tree.methods
+    outcome.planned = max(ground.scaled(KILLS), len(methods))
+    pairs = [(method, SOURCES[(place + turn) % 2]) for turn in range(2) for place, method in enumerate(methods)]
+    share, more = divmod(outcome.planned, len(pairs))
     victims = [Victim(method, source, share + (place < more)) for place, (method, source) in enumerate(pairs)]
-    outcome.planned = wanted
+    victims = [victim for victim in victims if victim.kills]
     ground.each(tolerating_unable(lambda victim: _Executioner(ground, outcome, victim).work(), outcome), victims)
 
 

@@ -63,18 +63,18 @@ class Case:
 
 
 def tampering(ground: Ground, outcome: Outcome) -> None:
-    victims: list[Victim] = []
+    victims: dict[tuple[str, Source], Victim] = {}
 
     def prepare(chosen: tuple[str, Source]) -> None:
-        victims.append(_prepare(ground, *chosen))
+        victims[chosen] = _prepare(ground, *chosen)
 
     ground.each(tolerating_unable(prepare, outcome), VICTIMS[: max(2, ground.scaled(len(VICTIMS)))])
-    cases = [case for victim in victims for case in _cases(victim)]
+    cases = [case for chosen in VICTIMS if chosen in victims for case in _cases(victims[chosen])]
     controls = [case for case in cases if case.edit is None and not case.other_data]
     edited = [case for case in cases if case not in controls]
-    chosen = controls + ground.chance("tampering").sample(edited, ground.scaled(len(edited)))
-    outcome.planned = len(chosen)
-    ground.each(lambda case: _examine(ground, outcome, case), sorted(chosen, key=cases.index))
+    taken = controls + ground.chance("tampering").sample(edited, ground.scaled(len(edited)))
+    outcome.planned = len(taken)
+    ground.each(lambda case: _examine(ground, outcome, case), sorted(taken, key=cases.index))
 
 
 def _cases(victim: Victim) -> Iterator[Case]:
@@ -112,7 +112,7 @@ def _answer(ground: Ground, case: Case, folder: Path) -> str | None:
     said = ended.out.lower()
     if (why := success(ended)) is not None:
         return why
-    if "ledger" not in said or "ε" not in said:
+    if "ledger" not in said or ("ε" not in said and "epsilon" not in said):
         return "--verify does not say that the ε priced from the ledger alone is the summary's"
     return price_holds(out, case.victim.table)
 

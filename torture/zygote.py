@@ -23,7 +23,10 @@ import time
 import traceback
 from typing import Any
 
-BESIDES = ("dp_accounting", "scipy.fft", "scipy.stats", "scipy.optimize", "rich.console", "rich.live", "rich.table")
+BESIDES = (
+    *("dp_accounting", "scipy.fft", "scipy.stats", "scipy.optimize"),
+    *("pandas", "rich.console", "rich.live", "rich.table", "rich.progress"),
+)
 KEPT_OUT = ("sordino.__main__", "sordino.testing")
 
 
