@@ -2,37 +2,109 @@
 
 from __future__ import annotations
 
+import dataclasses
 from hashlib import blake2b
 
+import torch
+from torch import Tensor
+
 from sordino.core import SordinoError
+from sordino.data import images
 from sordino.data.examples import Examples
-from sordino.data.source import Source
+from sordino.data.locate import locate
+from sordino.data.source import Source, SourceSettings, load, raw_inputs, raw_shape
+
+INSTEAD = "what is private in one place cannot be public in another, so choose another public set"
 
 
 def refuse_overlap(private: Source, public: Source) -> None:
-    """Refuse a public set that holds training or test examples of a private one."""
+    """Refuse a public set that holds training or test examples of a private one.
+
+    Rows are compared bit for bit: as they are trained on, with the public ones brought to the private shape, and as they stand in
+    their files, before any resizing; where one has colours and the other has not, in grey. Otherwise changed copies are not found.
+    """
     if private.visibility == "public":
         return
+    if private.origin is not None and public.origin is not None:
+        refuse_same_source(private.origin.settings, public.origin.settings)
+    fitted = _in_shape_of(private, public)
     for part, examples in (("training", private.train), ("test", private.test)):
-        shared = overlap(examples, public.train)
-        if shared:
-            raise SordinoError(
-                f"{shared} examples of the public set {public.name!r} are also {part} examples of the private set {private.name!r}; "
-                "what is private in one place cannot be public in another, so choose another public set."
-            )
+        _refuse(overlap(examples, fitted.train), part, private, public)
+    if private.kind == public.kind == "image":
+        _refuse_shared_files(private, public)
+
+
+def refuse_same_source(private: SourceSettings, public: SourceSettings) -> None:
+    """Refuse to call public what is also called private, however it is resized, limited or split."""
+    if private.visibility == "public" or identity(private.source) != identity(public.source):
+        return
+    raise SordinoError(
+        f"The public set {public.source!r} is the private set {private.source!r} again, so all its examples are also training or "
+        f"test examples of the private set; {INSTEAD}."
+    )
+
+
+def identity(source: str) -> str:
+    """What a data set is, wherever its name leads: an embedded name, or a file's own place on the disk."""
+    found = locate(source)
+    return found.name if found.path is None else str(found.path.resolve())
 
 
 def overlap(a: Examples, b: Examples) -> int:
-    """How many rows of `b` also occur in `a`, to the last bit of the raw inputs; labels are not compared.
+    """How many rows of `b` also occur in `a`, to the last bit of the raw inputs; labels are not compared."""
+    return _shared(a.inputs, b.inputs)
 
-    Copies that were resized, recoded or otherwise changed are not found.
-    """
-    if a.inputs.shape[1:] != b.inputs.shape[1:] or a.inputs.dtype != b.inputs.dtype:
+
+def _in_shape_of(private: Source, public: Source) -> Source:
+    """The public set as it is, or read again in the private set's shape where that is another."""
+    if public.shape == private.shape or public.kind != private.kind or public.origin is None:
+        return public
+    settings, seed = public.origin.settings, public.origin.seed
+    if public.kind == "image" and private.shape[1] == private.shape[2]:
+        return load(dataclasses.replace(settings, resize=private.shape[1], channels=private.shape[0]), seed=seed)
+    if public.kind == "text":
+        return load(dataclasses.replace(settings, length=private.shape[0], vocabulary=private.vocabulary), seed=seed)
+    return public
+
+
+def _refuse_shared_files(private: Source, public: Source) -> None:
+    """Compare pictures as they stand in their files, where these have one size."""
+    if private.origin is None or public.origin is None:
+        return
+    try:
+        shapes = raw_shape(private.origin), raw_shape(public.origin)
+        if shapes[0][1:] != shapes[1][1:] or shapes == (private.shape, private.shape):
+            return  # none can be equal, or they have been compared as they are
+        own, others = raw_inputs(private.origin), raw_inputs(public.origin)[0]
+    except SordinoError:
+        return  # pictures of several sizes have been compared in the private shape
+    for part, inputs in zip(("training", "test"), own, strict=True):
+        _refuse(_shared(*_alike(inputs, others)), part, private, public)
+
+
+def _alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Pictures with the same number of channels."""
+    if a.shape[1] == b.shape[1]:
+        return a, b
+    grey_a, grey_b = (images.fit(each, resize=None, channels=1) for each in (a, b))
+    return grey_a, grey_b
+
+
+def _refuse(shared: int, part: str, private: Source, public: Source) -> None:
+    if shared:
+        raise SordinoError(
+            f"{shared} examples of the public set {public.name!r} are also {part} examples of the private set {private.name!r}; "
+            f"{INSTEAD}."
+        )
+
+
+def _shared(a: Tensor, b: Tensor) -> int:
+    if a.shape[1:] != b.shape[1:] or a.dtype != b.dtype:
         return 0
     seen = set(_digests(a))
     return sum(digest in seen for digest in _digests(b))
 
 
-def _digests(examples: Examples) -> list[bytes]:
-    rows = examples.inputs.cpu().contiguous().flatten(1).numpy()
+def _digests(inputs: torch.Tensor) -> list[bytes]:
+    rows = inputs.cpu().contiguous().flatten(1).numpy()
     return [blake2b(row.data, digest_size=16).digest() for row in rows]

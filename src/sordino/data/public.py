@@ -13,8 +13,8 @@ from sordino.data.source import Source, SourceSettings, load
 from sordino.settings import validated
 
 
-def public_source(table: Mapping[str, Any], *, shape: tuple[int, ...], seed: int, where: str) -> Source:
-    """Load what was marked public, resized to pictures of this shape; anything not marked so is refused."""
+def public_settings(table: Mapping[str, Any], *, shape: tuple[int, ...], where: str) -> SourceSettings:
+    """The settings of what was marked public, resized to pictures of this shape; anything not marked so is refused."""
     fitted = dict(table)
     if len(shape) == 3:
         fitted.setdefault("resize", shape[-1])
@@ -24,7 +24,12 @@ def public_source(table: Mapping[str, Any], *, shape: tuple[int, ...], seed: int
         raise SordinoError(
             f"[{where}] needs data marked public, but {settings.source!r} is marked {settings.visibility}; only public data are free."
         )
-    return load(settings, seed=seed)
+    return settings
+
+
+def public_source(table: Mapping[str, Any], *, shape: tuple[int, ...], seed: int, where: str) -> Source:
+    """Load what was marked public."""
+    return load(public_settings(table, shape=shape, where=where), seed=seed)
 
 
 def digest(examples: Examples) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -23,6 +23,14 @@ __all__ = ["KnownSource", "Source", "SourceFacts", "SourceSettings", "describe",
 _SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
 
 
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How a data set was loaded, so that its rows can be looked at again as they stand in the file."""
+
+    settings: SourceSettings
+    seed: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
     """A checked data set. `columns` holds values of the training rows, such as whose they are."""
@@ -37,6 +45,7 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         for part, examples in (("training", self.train), ("test", self.test)):
@@ -85,7 +94,26 @@ def load(settings: SourceSettings, *, seed: int = 0) -> Source:
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        origin=Origin(settings=settings, seed=seed),
     )
+
+
+def raw_shape(origin: Origin) -> tuple[int, ...]:
+    """The shape of a picture as it stands in the file."""
+    return _unfitted(origin).train.shape
+
+
+def raw_inputs(origin: Origin) -> tuple[torch.Tensor, torch.Tensor]:
+    """The pictures of the training and of the test rows as they stand in the file, before any resizing."""
+    raw = _unfitted(origin)
+    train_rows, test_rows = _rows(raw, origin.settings, origin.seed)
+    train = raw.train.inputs()
+    test = train if raw.test is None else raw.test.inputs()
+    return torch.from_numpy(train[train_rows]), torch.from_numpy(test[test_rows])
+
+
+def _unfitted(origin: Origin) -> Raw:
+    return _find(replace(origin.settings, resize=None, channels=None))[0]
 
 
 def describe(settings: SourceSettings, *, seed: int = 0) -> SourceFacts:

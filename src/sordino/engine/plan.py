@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
 from sordino.engine.setup import (
     Model,
+    check_anchors,
+    check_start,
     client_count,
     client_sizes,
     make_device,
@@ -112,8 +115,10 @@ def _one_thread() -> Iterator[None]:
 
 
 @_one_thread()
-def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
+def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: Path | None = None) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
+
+    Relative paths begin in `folder`.
 
     Client-level plans read only how many rows there are. Example-level plans need each client's number of rows, which is declared
     public; to learn it the simulated partition is made from the labels, and nothing else of the data is read.
@@ -127,6 +132,8 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     tariff = make_tariff(experiment, method, clients=clients, sizes=sizes, before=before)
     model = make_model(experiment, Task(shape=facts.shape, classes=facts.classes), vocabulary=facts.vocabulary)
     net = model.net
+    check_anchors(experiment, tariff.mechanism, shape=facts.shape)
+    start_warnings = check_start(experiment, model, folder=folder or Path.cwd())
     phases = make_phases(experiment, net)
     spaces = [shared_space(experiment, method, net, phase.trainable) for phase in phases]
     space = spaces[-1]
@@ -140,7 +147,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
         epsilon_per_client=tariff.each(experiment.privacy),
-        warnings=warnings_of(tariff, experiment.privacy, rows=facts.n_train),
+        warnings=[*warnings_of(tariff, experiment.privacy, rows=facts.n_train), *start_warnings],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
         memory_bytes=_memory(facts, space, tariff),

@@ -163,9 +163,10 @@ class RunRecord:
             for path in sorted(self.diagnostics.glob("round-*.safetensors"))
         }
 
-    def finish(self, weights: dict[str, Tensor], summary: dict[str, Any]) -> None:
-        """Write the model, then the summary: a folder with a summary is complete."""
-        write_whole(self.model, save({key: value.detach().cpu().contiguous() for key, value in weights.items()}))
+    def finish(self, weights: dict[str, Tensor], summary: dict[str, Any], provenance: dict[str, str]) -> None:
+        """Write the model with what it was trained on, then the summary: a folder with a summary is complete."""
+        plain = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
+        write_whole(self.model, save(plain, metadata=provenance))
         write_whole(self.summary, to_json({"schema": SCHEMA, **summary}, indent=2).encode())
 
 

@@ -14,9 +14,9 @@ import torch
 
 from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
-from sordino.data.overlap import refuse_overlap
+from sordino.data.overlap import refuse_overlap, refuse_same_source
 from sordino.data.partition import PARTITIONERS, Partition
-from sordino.data.public import public_source
+from sordino.data.public import digest, public_settings, public_source
 from sordino.data.raw import Array
 from sordino.data.source import Source, SourceSettings, labels_and_columns, load
 from sordino.engine.choice import charges_before
@@ -27,8 +27,9 @@ from sordino.methods import METHODS, Method
 from sordino.methods.method import RoundsAware
 from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
-from sordino.pretrain import STARTS
-from sordino.pretrain.start import Progress, StartContext
+from sordino.pretrain import STARTS, Start
+from sordino.pretrain.provenance import PrivateData, Provenance
+from sordino.pretrain.start import Progress, StartContext, StartFacts
 from sordino.privacy.gep import Gep
 from sordino.privacy.mechanisms import Mechanism
 from sordino.privacy.streams import stream_id
@@ -88,6 +89,9 @@ class Setup:
     loaded_anchors: Examples | None = None
     anchors: Examples | None = None
     """Public examples, for mechanisms that need some: as they were loaded, and as the phase's model takes them."""
+    start_warnings: tuple[str, ...] = ()
+    lineage: tuple[Provenance, ...] = ()
+    """What must be said of the start, and all trainings that went into it."""
 
     def phase(self, round_number: int) -> Phase:
         """The phase that a round belongs to."""
@@ -212,7 +216,29 @@ def start_context(
         model=experiment.model,
         build=build_as_ours,
         refuse_overlap=partial(refuse_overlap, source),
+        private=PrivateData(settings=source_settings(experiment), digest=lambda: digest(source.train)),
     )
+
+
+def check_start(experiment: Experiment, model: Model, *, folder: Path) -> list[str]:
+    """Refuse a start that no run could make, without making it; returns what must be said of it."""
+    start: Start = member(STARTS, experiment.start, where="start")
+    facts = StartFacts(
+        shape=model.built_for.shape,
+        classes=model.built_for.classes,
+        seed=experiment.seed,
+        folder=folder,
+        private=PrivateData(settings=source_settings(experiment)),
+    )
+    start.check(model.built, facts)
+    return start.warnings(facts)
+
+
+def check_anchors(experiment: Experiment, mechanism: Mechanism, *, shape: tuple[int, ...]) -> None:
+    """Refuse a mechanism's public set that is not marked so, or is the private one, without reading either."""
+    if isinstance(mechanism, Gep):
+        settings = public_settings(mechanism.public, shape=shape, where="privacy.mechanism.public")
+        refuse_same_source(source_settings(experiment), settings)
 
 
 def public_anchors(mechanism: Mechanism, private: Source, *, seed: int) -> Examples | None:
@@ -262,7 +288,7 @@ def prepare(
     """
     device = make_device(experiment.engine.device)
     method = make_method(experiment)
-    start = member(STARTS, experiment.start, where="start")
+    start: Start = member(STARTS, experiment.start, where="start")
     federated = federate(experiment, method)
     source = federated.source
     task = Task(shape=source.shape, classes=source.classes)
@@ -278,10 +304,9 @@ def prepare(
         sizes=federated.sizes,
         before=charges_before(experiment, make_tuning(experiment), method, federated.sizes),
     )
-    start.prepare(
-        model.built,
-        start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),
-    )
+    context = start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress)
+    start_warnings = start.warnings(context)
+    start.prepare(model.built, context)
     net.to(device).train()
     ready = Setup(
         experiment=experiment,
@@ -295,6 +320,8 @@ def prepare(
         tariff=tariff,
         device=device,
         loaded_anchors=public_anchors(tariff.mechanism, source, seed=experiment.seed),
+        start_warnings=tuple(start_warnings),
+        lineage=start.lineage(folder),
     )
     return in_phase(ready, phases[0], describing)
 

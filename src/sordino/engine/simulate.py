@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from sordino.data.public import digest
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
@@ -21,13 +22,14 @@ from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.schedule import Workers, choose
-from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
+from sordino.engine.setup import Setup, in_phase, make_tuning, prepare, source_settings
 from sordino.engine.summary import epsilon_by_view, summarise
 from sordino.engine.tariff import budget_of
 from sordino.experiment import Experiment
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
 from sordino.models.weights import user_state_dict
+from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -240,7 +242,13 @@ class _Simulation:
             schedule=self.schedule,
             diagnostics=self._diagnostics() if _is_simulation(setup.experiment) else {},
         )
-        self.record.finish(user_state_dict(setup.whole), summary)
+        data = source_settings(setup.experiment)
+        keep_identity(self.record.folder, data, digest(setup.loaded.source.train))
+        public = summary["epsilon"]["public"]
+        origin = provenance(
+            data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
+        )
+        self.record.finish(user_state_dict(setup.whole), summary, origin)
         return summary
 
 

@@ -85,6 +85,6 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
-        "warnings": warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
+        "warnings": [*warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)), *setup.start_warnings],
         "non_private_diagnostics": diagnostics,
     }
