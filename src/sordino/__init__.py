@@ -29,7 +29,8 @@ def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
     """Work out noise, ε per view, memory and time of an experiment, without touching private data."""
     from sordino.engine.plan import make_plan
 
-    return make_plan(_experiment(experiment, overrides)[0])
+    checked, folder = _experiment(experiment, overrides)
+    return make_plan(checked, folder=folder)
 
 
 def _experiment(given: str | Path | Mapping[str, Any], overrides: tuple[str, ...]) -> tuple[Any, Path]:

@@ -72,7 +72,8 @@ def plan(
         from sordino.report.terminal import plan_table
 
     experiment = read(file, tuple(overrides or ()))
-    planned = with_what_it_needs(lambda: make_plan(experiment, all_accountants=all_accountants))
+    folder = file.resolve().parent
+    planned = with_what_it_needs(lambda: make_plan(experiment, all_accountants=all_accountants, folder=folder))
     _show(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
 
 

@@ -56,7 +56,7 @@ def test_the_seed_decides_the_test_split_and_nothing_is_in_both(tmp_path: Path) 
     seen = torch.cat([one.train.inputs, one.test.inputs])[:, 0, 0, 0]
     assert sorted(seen.tolist()) == list(range(50))
     assert len(one.test) == 15
-    assert overlap(one.train, one.test) == 0
+    assert overlap(one.train.inputs, one.test.inputs) == 0
 
 
 def test_limit_takes_the_first_of_a_shuffle() -> None:
@@ -113,8 +113,8 @@ def test_facts_do_not_read_examples_when_classes_are_declared(tmp_path: Path, mo
 def test_overlap_counts_rows_of_the_second_that_occur_in_the_first() -> None:
     train = load(digits()).train
     some = train.take(torch.tensor([5, 5, 9]))
-    assert overlap(train, some) == 3
-    assert overlap(train, load(digits(channels=3)).train) == 0
+    assert overlap(train.inputs, some.inputs) == 3
+    assert overlap(train.inputs, load(digits(channels=3)).train.inputs) == 0
 
 
 def test_the_hash_of_a_token_is_fixed_for_all_time() -> None:

@@ -317,7 +317,7 @@ def test_a_federations_clip_follows_its_clients_updates(noise, tiny, tmp_path):
 def test_gep_refuses_anchors_that_are_private_or_overlap(tiny, tmp_path):
     for public, sentence in (
         ({**PUBLIC, "visibility": "private"}, "marked public"),
-        ({"source": "digits", "visibility": "public"}, "also training examples"),
+        ({"source": "digits", "visibility": "public"}, "also training or test examples"),
         ({**PUBLIC, "limit": 10}, "lower anchors"),
     ):
         table = tiny(method=STEPS, privacy={"mechanism": {"name": "gep", "public": public}})

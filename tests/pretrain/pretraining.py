@@ -4,7 +4,9 @@ from pathlib import Path
 
 import torch
 
+from sordino.data.source import SourceSettings
 from sordino.models import build
+from sordino.pretrain.provenance import PrivateData
 from sordino.pretrain.start import StartContext
 
 DIGITS = {"source": "digits", "visibility": "public", "limit": 300}
@@ -24,6 +26,7 @@ def context(**changes):
             "mlp", shape=(1, 8, 8), classes=classes, seed=seed, hidden=[12], dropout=0.2
         ),
         "refuse_overlap": lambda source: None,
+        "private": PrivateData(settings=SourceSettings(source="mnist5k", visibility="private")),
         **changes,
     }
     return StartContext(**settings)

@@ -119,7 +119,7 @@ def test_a_public_set_that_shares_rows_with_the_private_one_is_refused(tiny, tmp
     import sordino
 
     for kind in ("standard", "sam", "dpadapter"):
-        with pytest.raises(SordinoError, match="also training examples of the private set"):
+        with pytest.raises(SordinoError, match="also training or test examples of the private set"):
             sordino.run(tiny(start={"name": kind, "data": {"source": "digits", "visibility": "public"}}), out=tmp_path)
 
 

@@ -161,7 +161,7 @@ def reprogrammed(tiny, *, method="dp-sgd", tuning=None, **changes):
         rounds=2,
         data={"clients": 3, "partition": {"name": "iid"}, "options": changes.pop("options", {"channels": 3})},
         model=changes.pop("model", {"name": "cnn", "features": 8}),
-        start={"name": "standard", "epochs": 1, "data": {"source": "digits", "visibility": "public", "limit": 64}},
+        start={"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public", "limit": 64}},
         tuning={"name": "reprogram", "frame": 12, "picture": 10, "source_classes": 10, **(tuning or {})},
         method={"name": method, "batch_size": 32},
         privacy={"expected_cohort": 3, "sampler": "everyone"},

@@ -59,6 +59,12 @@ def locate(source: str) -> KnownSource:
         return _found(source)
 
 
+def identity(source: str) -> str:
+    """What a data set is, wherever its name leads: an embedded name, or a file's own place on the disk."""
+    found = locate(source)
+    return found.name if found.path is None else str(found.path.resolve())
+
+
 def same_source(one: str, other: str) -> bool:
     """Whether two names or paths mean the same data set."""
     first, second = locate(one), locate(other)

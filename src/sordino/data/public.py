@@ -28,7 +28,7 @@ def public_settings(table: Mapping[str, Any], *, shape: tuple[int, ...], where: 
 
 
 def public_source(table: Mapping[str, Any], *, shape: tuple[int, ...], seed: int, where: str) -> Source:
-    """Load what was marked public, resized to pictures of this shape; anything not marked so is refused."""
+    """Load what was marked public."""
     return load(public_settings(table, shape=shape, where=where), seed=seed)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sordino.core import SordinoError, Visibility
 from sordino.data.checks import check_labels, check_range, refuse_mismatch
@@ -35,6 +37,15 @@ __all__ = [
 _SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
 
 
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How a data set was loaded, so that its rows can be looked at again as they stand in the file."""
+
+    settings: SourceSettings
+    seed: int
+    test: EvaluationRows
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
     """A checked data set. `columns` holds values of the training rows, such as whose they are."""
@@ -52,6 +63,7 @@ class Source:
     vocabulary: int = 0
     set_aside: bool = False
     """Whether the test rows were drawn from the training rows, because the source has no test split of its own."""
+    origin: Origin | None = None
 
     @property
     def n_test(self) -> int:
@@ -119,7 +131,27 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
         set_aside=_sets_aside(raw, test),
+        origin=Origin(settings=settings, seed=seed, test=test),
     )
+
+
+def raw_shape(origin: Origin) -> tuple[int, ...]:
+    """The shape of a picture as it stands in the file."""
+    return _unfitted(origin).train.shape
+
+
+def raw_inputs(origin: Origin) -> list[Tensor]:
+    """The pictures of the training rows as they stand in the file, before any resizing, and of test rows from the same source."""
+    raw = _unfitted(origin)
+    train_rows, test_rows = _rows(raw, origin.settings, origin.seed, origin.test)
+    train = raw.train.inputs()
+    test = train if raw.test is None else raw.test.inputs()
+    both = [train[train_rows], *([test[test_rows]] if len(test_rows) else [])]
+    return [torch.from_numpy(inputs) for inputs in both]
+
+
+def _unfitted(origin: Origin) -> Raw:
+    return _find(dataclasses.replace(origin.settings, resize=None, channels=None), origin.test)[0]
 
 
 def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> SourceFacts:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from sordino.engine.choice import plan_facts
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, rows_of, warnings_about_test_rows
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
-from sordino.engine.setup import Model, client_sizes, make_choices, make_parts, source_settings
+from sordino.engine.setup import Model, check_start, client_sizes, make_choices, make_parts, source_settings
 from sordino.engine.tariff import Tariff, warnings_of
 from sordino.experiment import Experiment
 from sordino.methods import Method
@@ -102,11 +103,11 @@ def _one_thread() -> Iterator[None]:
 
 
 @_one_thread()
-def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
+def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: Path | None = None) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
     What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
-    simulated partition from the labels; nothing else of the data is read.
+    simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
     choices = make_choices(experiment)
     method, tuning = choices.method, choices.tuning
@@ -116,6 +117,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(experiment, choices, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
+    start_warnings = check_start(experiment, choices.start, model, folder=folder or Path.cwd())
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
@@ -130,6 +132,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False) -> Plan:
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(experiment, facts),
+            *start_warnings,
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,

@@ -206,12 +206,19 @@ class RunRecord:
             for path in sorted(self.diagnostics.glob("round-*.safetensors"))
         }
 
-    def finish(self, weights: dict[str, Tensor], summary: dict[str, Any], release: Release | None) -> None:
-        """Write the model, then the summary: a folder with a summary is complete.
+    def finish(
+        self,
+        weights: dict[str, Tensor],
+        summary: dict[str, Any],
+        *,
+        release: Release | None,
+        provenance: dict[str, str],
+    ) -> None:
+        """Write the model with what it was trained on, then the summary: a folder with a summary is complete.
 
         With a `release`, the model and all that may be published of the run lie in a folder of their own.
         """
-        content = save({key: value.detach().cpu().contiguous() for key, value in weights.items()})
+        content = save({key: value.detach().cpu().contiguous() for key, value in weights.items()}, metadata=provenance)
         if release is not None:
             make_folder(self.release)
             write_whole(

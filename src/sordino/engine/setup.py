@@ -18,10 +18,9 @@ from sordino.core import VIEWS, Private, SordinoError
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
 from sordino.data.holding_out import hold_out
-from sordino.data.locate import same_source
-from sordino.data.overlap import refuse_overlap
 from sordino.data.partition import PARTITIONERS, Partition
 from sordino.data.public import digest, public_settings, public_source
+from sordino.data.public_overlap import refuse_overlap, refuse_same_source
 from sordino.data.raw import Array
 from sordino.data.settings import SourceFacts
 from sordino.data.source import Source, SourceSettings, describe, labels_and_columns, load, test_labels
@@ -36,7 +35,8 @@ from sordino.methods.method import ModelAware, RoundsAware
 from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.pretrain import STARTS, Start
-from sordino.pretrain.start import Progress, StartContext
+from sordino.pretrain.provenance import PrivateData, Provenance
+from sordino.pretrain.start import Progress, StartContext, StartFacts
 from sordino.privacy.gep import Gep
 from sordino.privacy.mechanisms import Mechanism
 from sordino.privacy.streams import stream_id
@@ -128,6 +128,9 @@ class Setup:
     loaded_anchors: Examples | None = None
     anchors: Examples | None = None
     """Public examples, for mechanisms that need some: as they were loaded, and as the phase's model takes them."""
+    start_warnings: tuple[str, ...] = ()
+    lineage: tuple[Provenance, ...] = ()
+    """What must be said of the start, and all trainings that went into it."""
 
     def phase(self, round_number: int) -> Phase:
         """The phase that a round belongs to."""
@@ -348,7 +351,21 @@ def start_context(
         model=experiment.model,
         build=build_as_ours,
         refuse_overlap=partial(refuse_overlap, source),
+        private=PrivateData(settings=source_settings(experiment), digest=lambda: digest(source.train)),
     )
+
+
+def check_start(experiment: Experiment, start: Start, model: Model, *, folder: Path) -> list[str]:
+    """Refuse a start that no run could make, without making it; returns what must be said of it."""
+    facts = StartFacts(
+        shape=model.built_for.shape,
+        classes=model.built_for.classes,
+        seed=experiment.seed,
+        folder=folder,
+        private=PrivateData(settings=source_settings(experiment)),
+    )
+    start.check(model.built, facts)
+    return start.warnings(facts)
 
 
 def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) -> None:
@@ -372,12 +389,7 @@ def check_public_sets(experiment: Experiment, mechanism: Mechanism, task: Task) 
 
 
 def _describe_public(experiment: Experiment, settings: SourceSettings) -> SourceFacts:
-    data = experiment.data
-    if data.visibility == "private" and same_source(settings.source, data.source):
-        raise SordinoError(
-            f"The public set {settings.source!r} is the private set itself; what is private in one place cannot be public in "
-            "another, so choose another public set."
-        )
+    refuse_same_source(source_settings(experiment), settings)
     return describe(settings, seed=experiment.seed)
 
 
@@ -438,10 +450,9 @@ def prepare(
         experiment, choices, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled
     )
     model, device = parts.model, choices.device
-    choices.start.prepare(
-        model.built,
-        start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress),
-    )
+    context = start_context(experiment, source, model.built_for, device=device, folder=folder, progress=progress)
+    start_warnings = choices.start.warnings(context)
+    choices.start.prepare(model.built, context)
     model.net.to(device).train()
     ready = Setup(
         experiment=experiment,
@@ -455,6 +466,8 @@ def prepare(
         tariff=parts.tariff,
         device=device,
         loaded_anchors=public_anchors(parts.tariff.mechanism, source, seed=experiment.seed),
+        start_warnings=tuple(start_warnings),
+        lineage=choices.start.lineage(folder),
     )
     return in_phase(ready, parts.phases[0], describing)
 

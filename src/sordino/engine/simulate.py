@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
+from sordino.data.public import digest
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
 from sordino.engine.client_tests import client_figures
@@ -23,7 +24,7 @@ from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
 from sordino.engine.schedule import Workers, choose, refuse_unstackable
 from sordino.engine.scoring import scores
-from sordino.engine.setup import Setup, in_phase, make_tuning, prepare
+from sordino.engine.setup import Setup, in_phase, make_tuning, prepare, source_settings
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
 from sordino.experiment import Experiment
@@ -32,6 +33,7 @@ from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
 from sordino.models.weights import user_state_dict
+from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -346,7 +348,13 @@ class _Simulation:
                 privacy=experiment.privacy,
                 public_figures=self._public_figures(),
             )
-        self.record.finish(user_state_dict(setup.whole), summary, release)
+        data = source_settings(experiment)
+        keep_identity(self.record.folder, data, digest(setup.loaded.source.train))
+        public = (summary if release is None else release.summary)["epsilon"]["public"]
+        origin = provenance(
+            data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
+        )
+        self.record.finish(user_state_dict(setup.whole), summary, release=release, provenance=origin)
         return summary
 
 

@@ -105,6 +105,7 @@ def summarise(
             *([] if last else [NOT_MEASURED]),
             *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
             *warnings_about_test_rows(experiment, setup.loaded.source),
+            *setup.start_warnings,
         ],
         "non_private_diagnostics": diagnostics,
     }

@@ -170,6 +170,10 @@ def _check(origin: str, key: str, expected: Tensor, weights: Mapping[str, Tensor
         raise SordinoError(
             f"{origin} has {key!r} of shape {_shape(weights[key])}, but this model needs {_shape(expected)}; {remedy}."
         )
+    if not weights[key].isfinite().all():
+        raise SordinoError(
+            f"{origin} must hold finite numbers, but got a NaN or an infinity in {key!r}; use weights of a training that went well."
+        )
 
 
 def _shape(value: object) -> str:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 import torch
 from safetensors.torch import save
@@ -13,8 +14,9 @@ from torch import Tensor
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
-from sordino.data.public import public_source
-from sordino.data.source import Source
+from sordino.data.public import public_settings, public_source
+from sordino.data.public_overlap import refuse_same_source
+from sordino.data.source import Source, describe
 from sordino.models import Net
 from sordino.models.prepared import PreparedBody, PreparedNet
 from sordino.models.weights import load_weights
@@ -22,7 +24,7 @@ from sordino.pretrain.crops import coarse
 from sordino.pretrain.distillation import Lessons, Sides, Teaching
 from sordino.pretrain.file import locate_weights, read_weights
 from sordino.pretrain.projection import fit_projection
-from sordino.pretrain.start import STARTS, StartContext
+from sordino.pretrain.start import STARTS, Start, StartContext, StartFacts
 from sordino.pretrain.store import Store, Trained, key_of
 from sordino.settings import AtLeastOne, NotNegative
 
@@ -31,7 +33,7 @@ CHUNK = 64
 
 @STARTS.register("distilled")
 @dataclass(frozen=True, kw_only=True)
-class Distilled(Teaching):
+class Distilled(Teaching, Start):
     """A source model's weights, taught on sharp public pictures to see coarse ones; then a projection from the same pictures.
 
     The teacher is the source model as it is in the file, shown crops of public pictures at `teacher_side`. The pupil, which
@@ -44,40 +46,48 @@ class Distilled(Teaching):
     projection_pictures: AtLeastOne = 5000
     shrinkage: NotNegative = 0.3
 
+    def files(self, folder: Path) -> tuple[Path, ...]:
+        return (locate_weights(self.path, folder),)
+
+    def check(self, net: Net, facts: StartFacts) -> None:
+        settings = public_settings(self.data, shape=(), where="start.data")
+        refuse_same_source(facts.private.settings, settings)
+        found = describe(settings, seed=self.seed)
+        body = self._body(net)
+        self._check_set(settings.source, found.kind, found.shape, facts)
+        self._teacher(body, self._sides(body, facts), facts)
+
     def prepare(self, net: Net, context: StartContext) -> None:
         public = public_source(self.data, shape=(), seed=self.seed, where="start.data")
-        self._check(net, public, context)
-        assert isinstance(net, PreparedNet)
-        pupil = self._pupil(net.body, public, context)
-        net.body.source.load_state_dict(pupil.weights)
-        projection = self._projection(net.body, pupil, public, context)
-        net.body.mean.copy_(projection.weights["mean"])
-        net.body.directions.copy_(projection.weights["directions"])
+        body = self._body(net)
+        self._check_set(public.name, public.kind, public.shape, context)
+        context.refuse_overlap(public)
+        pupil = self._pupil(body, public, context)
+        body.source.load_state_dict(pupil.weights)
+        projection = self._projection(body, pupil, public, context)
+        body.mean.copy_(projection.weights["mean"])
+        body.directions.copy_(projection.weights["directions"])
 
     @staticmethod
-    def _check(net: Net, public: Source, context: StartContext) -> None:
+    def _body(net: Net) -> PreparedBody:
         if not isinstance(net, PreparedNet):
             raise SordinoError(
                 "start = 'distilled' needs a model that it can prepare; choose [model] name = 'prepared'."
             )
-        if public.kind != "image" or public.shape[0] != context.shape[0] or min(public.shape[1:]) < context.shape[-1]:
+        return net.body
+
+    @staticmethod
+    def _check_set(name: str, kind: str, shape: tuple[int, ...], facts: StartFacts) -> None:
+        if kind != "image" or shape[0] != facts.shape[0] or min(shape[1:]) < facts.shape[-1]:
             raise SordinoError(
-                f"[start.data] needs pictures of {context.shape[0]} channels and at least {context.shape[-1]} pixels, like the private "
-                f"ones, but {public.name!r} has examples of shape {public.shape}; set channels or choose another set."
+                f"[start.data] needs pictures of {facts.shape[0]} channels and at least {facts.shape[-1]} pixels, like the private "
+                f"ones, but {name!r} has examples of shape {shape}; set channels or choose another set."
             )
-        context.refuse_overlap(public)
 
     def _pupil(self, body: PreparedBody, public: Source, context: StartContext) -> Trained:
         """The taught body of the source model."""
-        path = locate_weights(self.path, context.folder)
-        weights = read_weights(path)
-        sides = Sides(
-            private=context.shape[-1], pupil=self.lesson_side or body.settings.side, teacher=self.teacher_side
-        )
-        for side in (sides.pupil, sides.teacher):
-            self._check_side(body, side, context)
-        teacher = body.settings.build_source(context.shape[0], sides.teacher, self.source_classes)
-        load_weights(teacher, weights, origin=str(path))
+        sides = self._sides(body, context)
+        teacher, weights = self._teacher(body, sides, context)
         teaching = Teaching(**{name: getattr(self, name) for name in Teaching.__dataclass_fields__})
         model = {"source": body.settings.source, "sides": vars(sides), "weights": fingerprint(weights)}
         store = self._store(teaching, public, model, context)
@@ -87,8 +97,22 @@ class Distilled(Teaching):
         Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
         return store.keep(pupil.state_dict(), {"settings": vars(teaching), "model": model})
 
-    def _check_side(self, body: PreparedBody, side: int, context: StartContext) -> None:
-        other = body.settings.build_source(context.shape[0], side, self.source_classes).body.state_dict()
+    def _sides(self, body: PreparedBody, facts: StartFacts) -> Sides:
+        pupil = self.lesson_side or body.settings.side
+        return Sides(private=facts.shape[-1], pupil=pupil, teacher=self.teacher_side)
+
+    def _teacher(self, body: PreparedBody, sides: Sides, facts: StartFacts) -> tuple[Net, dict[str, Tensor]]:
+        """The source model with the weights of its file, and these."""
+        (path,) = self.files(facts.folder)
+        weights = read_weights(path)
+        for side in (sides.pupil, sides.teacher):
+            self._check_side(body, side, facts)
+        teacher = body.settings.build_source(facts.shape[0], sides.teacher, self.source_classes)
+        load_weights(teacher, weights, origin=str(path))
+        return teacher, weights
+
+    def _check_side(self, body: PreparedBody, side: int, facts: StartFacts) -> None:
+        other = body.settings.build_source(facts.shape[0], side, self.source_classes).body.state_dict()
         if [value.shape for value in other.values()] != [value.shape for value in body.source.state_dict().values()]:
             raise SordinoError(
                 f"Model {body.settings.source!r} has other weights for pictures of side {side} than of side "

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from sordino.core import SordinoError
-from sordino.data.source import Source
 from sordino.pretrain.perturbed_training import PerturbedTraining
 from sordino.pretrain.start import STARTS
 from sordino.settings import AtLeastOne, NotNegative
@@ -25,11 +24,11 @@ class DpAdapter(PerturbedTraining):
     perturbation_radius: NotNegative = 2.0
     perturbation_batch: AtLeastOne = 5000
 
-    def check(self, source: Source) -> None:
-        if self.perturbation_batch > len(source.train):
+    def check_set(self, name: str, *, rows: int) -> None:
+        if self.perturbation_batch > rows:
             raise SordinoError(
-                f"[start] perturbation_batch asks for {self.perturbation_batch} examples, but the public set {source.name!r} "
-                f"has {len(source.train)}; lower it."
+                f"[start] perturbation_batch asks for {self.perturbation_batch} examples, but the public set {name!r} "
+                f"has {rows}; lower it."
             )
 
     def perturbation_rows(self, rows: Tensor, examples: int, generator: torch.Generator) -> Tensor | None:

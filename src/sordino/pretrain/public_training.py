@@ -14,13 +14,14 @@ from torch.nn.functional import cross_entropy
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
-from sordino.data.public import public_source
-from sordino.data.source import Source
+from sordino.data.public import public_settings, public_source
+from sordino.data.public_overlap import refuse_same_source
+from sordino.data.source import Source, describe
 from sordino.gradients.sgd import Sgd
 from sordino.models import Net, draw_dropout_from
 from sordino.models.weights import load_weights
 from sordino.pretrain.perturbation import Ball, in_chunks, perturbed
-from sordino.pretrain.start import StartContext
+from sordino.pretrain.start import Start, StartContext, StartFacts
 from sordino.pretrain.store import Progressed, Store, Trained, key_of
 from sordino.privacy.streams import stream_id
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
@@ -30,7 +31,7 @@ CHUNK = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicTraining:
+class PublicTraining(Start):
     """SGD with momentum and weight decay on a data set marked public, resized to the pictures of the private one.
 
     The rate is divided by ten at half and at three quarters of all steps, or follows a cosine. With `keep_head = false` the
@@ -56,16 +57,23 @@ class PublicTraining:
         seed = context.seed if self.seed is None else self.seed
         source = public_source(self.data, shape=context.shape, seed=seed, where="start.data")
         context.refuse_overlap(source)
-        self.check(source)
-        classes = self._classes(source, context)
+        self.check_set(source.name, rows=len(source.train))
+        classes = self._classes(source.name, source.classes, context)
         store = Store(key_of(self, source, model=context.model, classes=classes, seed=seed, device=context.device))
         if (found := store.trained()) is not None:
             return found
         loop = _Loop(self, context.build(classes, seed).to(context.device), source.train, seed, context)
         return store.keep(loop.run(store), self.facts(context, source, classes=classes, seed=seed))
 
-    def check(self, source: Source) -> None:
-        """Refuse settings that this public set cannot serve."""
+    def check(self, net: Net, facts: StartFacts) -> None:
+        settings = public_settings(self.data, shape=facts.shape, where="start.data")
+        refuse_same_source(facts.private.settings, settings)
+        found = describe(settings, seed=facts.seed if self.seed is None else self.seed)
+        self.check_set(settings.source, rows=found.n_train)
+        self._classes(settings.source, found.classes, facts)
+
+    def check_set(self, name: str, *, rows: int) -> None:
+        """Refuse settings that a public set of so many rows cannot serve."""
 
     def perturbation_rows(self, rows: Tensor, examples: int, generator: torch.Generator) -> Tensor | None:
         """The rows that find the perturbation for a step on `rows`; none in ordinary training."""
@@ -97,15 +105,15 @@ class PublicTraining:
             "public_set": {"name": source.name, "rows": len(source.train), "classes": source.classes},
         }
 
-    def _classes(self, source: Source, context: StartContext) -> int:
+    def _classes(self, name: str, classes: int, facts: StartFacts) -> int:
         if not self.keep_head:
-            return source.classes
-        if source.classes > context.classes:
+            return classes
+        if classes > facts.classes:
             raise SordinoError(
-                f"The public set {source.name!r} has {source.classes} classes, but the model's head has {context.classes}; "
+                f"The public set {name!r} has {classes} classes, but the model's head has {facts.classes}; "
                 "set [start] keep_head = false to give them a head of their own."
             )
-        return context.classes
+        return facts.classes
 
 
 class _Loop:

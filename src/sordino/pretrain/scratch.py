@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sordino.models import Net
-from sordino.pretrain.start import STARTS, StartContext
+from sordino.pretrain.start import STARTS, Start, StartContext
 
 
 @STARTS.register("scratch")
 @dataclass(frozen=True, kw_only=True)
-class Scratch:
+class Scratch(Start):
     """Random weights, from the experiment's seed."""
 
     def prepare(self, net: Net, context: StartContext) -> None:

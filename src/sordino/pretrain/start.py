@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from sordino.core import Registry
 from sordino.data.source import Source
 from sordino.models import Net
+from sordino.pretrain.provenance import PrivateData, Provenance, lineage_warnings, start_provenance
 
 Progress = Callable[[int, int], None]
 """Told how many steps of how many are done."""
@@ -21,15 +23,22 @@ Build = Callable[[int, int], Net]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartContext:
-    """What a start may use: never private data."""
+class StartFacts:
+    """What a start may know before anything is loaded: never private rows."""
 
     shape: tuple[int, ...]
     classes: int
     seed: int
-    device: torch.device
     folder: Path
     """Where relative paths of the experiment file begin."""
+    private: PrivateData
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartContext(StartFacts):
+    """What a start may use when it is made."""
+
+    device: torch.device
     progress: Progress
     model: dict[str, Any]
     build: Build
@@ -37,10 +46,31 @@ class StartContext:
     """Raises where a public set shares examples with the private one."""
 
 
-class Start(Protocol):
+class Start(ABC):
     """Gives a freshly built model its first weights, in place."""
 
+    @abstractmethod
     def prepare(self, net: Net, context: StartContext) -> None: ...
+
+    def check(self, net: Net, facts: StartFacts) -> None:
+        """Refuse what can be refused without training; the net's weights may be used up."""
+        return
+
+    def files(self, folder: Path) -> tuple[Path, ...]:
+        """The files whose weights the model begins with."""
+        return ()
+
+    def lineage(self, folder: Path) -> tuple[Provenance, ...]:
+        """All trainings that went into those files."""
+        return tuple(one for path in self.files(folder) for one in start_provenance(path))
+
+    def warnings(self, facts: StartFacts) -> list[str]:
+        """What belongs into the plan and the summary of a run that begins here; refuses what no run may begin with."""
+        return [
+            warning
+            for path in self.files(facts.folder)
+            for warning in lineage_warnings(path, start_provenance(path), facts.private)
+        ]
 
 
 STARTS: Registry[type[Start]] = Registry("start", "sordino.pretrain")
