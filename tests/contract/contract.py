@@ -219,12 +219,9 @@ def check_the_verb(table):
     """What the method calls is what it declares."""
     found = play(table)
     method = found.setup.method
-    if method.unit == "example":
-        allowed = {"collect_models"}
-    elif getattr(method, "uncovered", ""):
-        allowed = {"collect_on_support"}
-    else:
-        allowed = {f"collect_{method.uses}"}
+    allowed = {"collect_models" if method.unit == "example" else f"collect_{method.uses}"}
+    if getattr(method, "uncovered", ""):
+        allowed.add("collect_on_support")
     if not set(found.verbs) <= allowed:
         raise Broken(f"The method declares {allowed} and calls {sorted(set(found.verbs))}.")
     if not found.verbs:

@@ -298,5 +298,8 @@ def _personal(turn: Turn) -> Tensor:
 
 
 def _support(turn: Turn) -> Tensor:
-    assert turn.support is not None
+    if turn.support is None:
+        raise SordinoError(
+            "collect_on_support needs turns that say where their update is sent, but got one without; set Turn.support."
+        )
     return turn.support

@@ -51,7 +51,10 @@ class ClientContext(PublicContext):
 
 
 class ClientJob(Protocol):
-    """Client-level work: from the model that was sent and the client's rows to an update, still private."""
+    """Client-level work: from the model that was sent and the client's rows to an update, still private.
+
+    Clients work one by one, unless the job also has `stacked()` and answers with the plain `LocalSgd` that does the same.
+    """
 
     def workload(self, examples: int) -> tuple[int, int]:
         """The size of a batch and the number of steps on so many rows, for time estimates."""
