@@ -51,7 +51,7 @@ class ResidualBlock(nn.Module):
 
 
 def resnet18(classes: int = 10, norm_groups: int = 32) -> nn.Module:
-    """ResNet-18 for small pictures: a 3x3 stem, and group norm in place of batch norm."""
+    """ResNet-18 for small images: a 3x3 stem, and group norm in place of batch norm."""
     layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.GroupNorm(norm_groups, 64), nn.ReLU()]
     channels = 64
     for stage, width in enumerate((64, 128, 256, 512)):

@@ -93,9 +93,9 @@ def serve_our_rounds(job: RoundJob) -> None:
     from sordino.methods.dp_fedavg import DpFedAvg
 
     def data(client: int) -> Examples:
-        pictures = len(job.input_shape) == 3
-        inputs, labels = job.pixels(client) if pictures else job.features(client)
-        return Examples(inputs=inputs, labels=labels, normalisation=Normalisation() if pictures else IDENTITY)
+        images = len(job.input_shape) == 3
+        inputs, labels = job.pixels(client) if images else job.features(client)
+        return Examples(inputs=inputs, labels=labels, normalisation=Normalisation() if images else IDENTITY)
 
     running = federate(
         job.model(),

@@ -82,9 +82,9 @@ def test_run_and_show_and_plan_agree(sordino, file, tmp_path):
     assert summary["epsilon"]["server"]["epsilon"] == "inf"
 
 
-def test_tables_and_a_picture_are_drawn(sordino, file, tmp_path):
+def test_tables_and_a_image_are_drawn(sordino, file, tmp_path):
     assert "ε public" in sordino("run", file).stdout
-    shown = sordino("show", "runs/one", "--picture", "one.html")
+    shown = sordino("show", "runs/one", "--figure", "one.html")
     assert "accuracy over rounds" in shown.stdout
     assert "plotly" in (tmp_path / "one.html").read_text()[:5_000_000]
     assert "multiplier" in sordino("plan", file).stdout
@@ -105,7 +105,7 @@ MISTAKES = {
     "unknown data": (["--set", "data.source=digit"], "did you mean 'digits'"),
     "missing file": (["--set", "data.source=./none.npz"], "none.npz"),
     "cohort larger than the roster": (["--set", "privacy.expected_cohort=7"], "at most 6 clients"),
-    "wrong picture size": (["--set", "model={name='alexnet'}"], "alexnet"),
+    "wrong image size": (["--set", "model={name='alexnet'}"], "alexnet"),
     "unknown device": (["--set", "engine.device=cuda:9"], "device"),
     "unknown partition": (["--set", "data.partition={name='dirichle'}"], "did you mean 'dirichlet'"),
     "more clients than rows": (["--set", "data.clients=5000", "--set", "privacy.expected_cohort=3"], "fewer clients"),

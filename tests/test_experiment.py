@@ -35,7 +35,7 @@ def changed(key, value):
         ("privacy.epsilo", 1.0, "did you mean 'epsilon'"),
         ("privacy.delta", 1.0, "delta should be less than 1"),
         ("privacy.view", "servr", "'public', 'server' or 'client'"),
-        ("privacy.noise_multiplier", 1.0, "both came"),
+        ("privacy.noise_multiplier", 1.0, "got both"),
         ("rounds", 0, "rounds should be greater than or equal to 1"),
         ("round", 3, "did you mean 'rounds'"),
         ("privcy", {}, "did you mean 'privacy'"),

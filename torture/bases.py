@@ -59,14 +59,14 @@ def shrunk(table: Table, public: Path) -> Table:
     if "hidden" in small_table["model"]:
         small_table["model"]["hidden"] = [8 for _ in small_table["model"]["hidden"]]
     if small_table.get("tuning", {}).get("name") == "reprogram":
-        small_table["tuning"] |= {"frame": 16, "picture": 8}
+        small_table["tuning"] |= {"frame": 16, "image": 8}
     small_table["engine"] = {**small_table.get("engine", {}), "schedule": "workers", "workers": 1}
     small_table["engine"].pop("evaluate_every", None)
     return small_table
 
 
 def _on_own_files(data: Path) -> list[Table]:
-    """A table of numbers as CSV, one with a client column, and pictures as .npz."""
+    """A table of numbers as CSV, one with a client column, and images as .npz."""
     write_files(data)
     table = small(rounds=ROUNDS, method=SGD, source="seeded")
     iid = {"name": "iid"}
@@ -77,7 +77,7 @@ def _on_own_files(data: Path) -> list[Table]:
         "partition": {"name": "column"},
         "options": {"label_column": "label", "client_column": "ward", "columns": ["age", "pulse"]},
     }
-    npz = {"source": str(data / "pictures.npz"), "clients": 4, "partition": iid, "options": {"test_fraction": 0.25}}
+    npz = {"source": str(data / "images.npz"), "clients": 4, "partition": iid, "options": {"test_fraction": 0.25}}
     plain = {"name": "logistic"}
     return [
         {**table, "data": csv, "model": plain, "privacy": {**table["privacy"], "expected_cohort": 2}},
@@ -100,15 +100,15 @@ def write_files(data: Path) -> None:
     _text(data / "one-class.csv", [head, *(row[:-1] + "1" for row in rows)])
     (data / "bytes.csv").write_bytes(bytes(chance.integers(0, 256, 4000, dtype=np.uint8)))
     labels = np.arange(120) % 4
-    pictures = chance.integers(0, 256, (120, 8, 8)).astype(np.uint8)
-    _npz(data / "pictures.npz", x_train=pictures, y_train=labels)
+    images = chance.integers(0, 256, (120, 8, 8)).astype(np.uint8)
+    _npz(data / "images.npz", x_train=images, y_train=labels)
     _npz(data / PUBLIC, x_train=chance.integers(0, 256, (200, 8, 8)).astype(np.uint8), y_train=np.arange(200) % 10)
-    _npz(data / "short.npz", x_train=pictures, y_train=labels[:100])
-    _npz(data / "negative.npz", x_train=pictures, y_train=labels - 1)
+    _npz(data / "short.npz", x_train=images, y_train=labels[:100])
+    _npz(data / "negative.npz", x_train=images, y_train=labels - 1)
     _npz(data / "nan.npz", x_train=np.full((120, 5), np.nan, np.float32), y_train=labels)
-    _npz(data / "nothing.npz", x_train=pictures[:0], y_train=labels[:0])
-    _npz(data / "unnamed.npz", pictures=pictures, labels=labels)
-    whole = (data / "pictures.npz").read_bytes()
+    _npz(data / "nothing.npz", x_train=images[:0], y_train=labels[:0])
+    _npz(data / "unnamed.npz", images=images, labels=labels)
+    whole = (data / "images.npz").read_bytes()
     (data / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (data / "folder.npz").mkdir(exist_ok=True)
 

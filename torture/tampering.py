@@ -91,7 +91,7 @@ def _examine(ground: Ground, outcome: Outcome, case: Case) -> None:
     if case.edit is not None:
         case.edit(folder / "run", case.victim.early / "run")
     if case.other_data:
-        np.savez(folder / DATA, **_pictures(seed=1))
+        np.savez(folder / DATA, **_images(seed=1))
     try:
         why = _answer(ground, case, folder)
     except TimedOut as late:
@@ -136,15 +136,15 @@ def _prepare(ground: Ground, method: str, source: Source) -> Victim:
 
 def _lay_out(ground: Ground, table: Table, folder: Path) -> None:
     ground.tree.write(table, folder)
-    np.savez(folder / DATA, **_pictures(seed=0))
+    np.savez(folder / DATA, **_images(seed=0))
 
 
-def _pictures(seed: int) -> dict[str, Any]:
-    """Something that can be learnt; another seed gives other pictures of the same labels."""
+def _images(seed: int) -> dict[str, Any]:
+    """Something that can be learnt; another seed gives other images of the same labels."""
     chance = np.random.default_rng(seed)
     labels = np.arange(600) % 10
-    pictures = chance.integers(0, 120, (600, 8, 8)) + 12 * labels[:, None, None]
-    return {"x_train": pictures.astype(np.uint8), "y_train": labels.astype(np.int64)}
+    images = chance.integers(0, 120, (600, 8, 8)) + 12 * labels[:, None, None]
+    return {"x_train": images.astype(np.uint8), "y_train": labels.astype(np.int64)}
 
 
 def _stop_after(ground: Ground, folder: Path, rounds: int) -> None:

@@ -215,7 +215,7 @@ def draw(out: Path) -> None:
             means, spreads = [statistics.mean(one) for one in found], [statistics.stdev(one) for one in found]
             axis.errorbar(places, means, yerr=spreads, marker="o", capsize=3, label=f"s = {noise:g}")
         axis.set(title=kind, xlabel="radius γ", xticks=list(places), xticklabels=[f"{row['radius']:g}" for row in own])
-    axes[0].set_ylabel("accuracy on public test pictures, %")
+    axes[0].set_ylabel("accuracy on public test images, %")
     axes[1].legend(title="noise on parameters", fontsize=8)
     figure.tight_layout()
     figure.savefig(out / "dpadapter-radius.svg")

@@ -1,6 +1,6 @@
 """The personalised family: `python -m benchmarks.studies.personalised --out DIR [--seeds 1 2 3] [--part NAME ...] [--report]`.
 
-The pictures are drawn and shrunk once, into DIR, so that a run does not spend its time on reading them.
+The images are drawn and shrunk once, into DIR, so that a run does not spend its time on reading them.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ NO_MOVE = "1e-9"
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Cells over one small set of pictures."""
+    """Cells over one small set of images."""
 
-    pictures: Path
+    images: Path
 
     def cell(
         self, name: str, method: str, *, s: str = "5", epsilon: str = "1", extra: str = "", **changed: str
@@ -62,7 +62,7 @@ class Study:
                 f"method={{{table}}}",
                 f"privacy={{{promise},clip_norm={values['clip']},{PRIVACY}}}",
                 f"data.partition.classes_per_client={s}",
-                f'data.source="{self.pictures}"',
+                f'data.source="{self.images}"',
                 "data.options={}",
             ),
         )
@@ -70,9 +70,7 @@ class Study:
     @cached_property
     def noise_at_one(self) -> float:
         """The multiplier with which a covered mask has ε = 1."""
-        return sordino.plan(
-            EXAMPLES / FILE, f'data.source="{self.pictures}"', "data.options={}"
-        ).tariff.noise_multiplier
+        return sordino.plan(EXAMPLES / FILE, f'data.source="{self.images}"', "data.options={}").tariff.noise_multiplier
 
     def main(self) -> list[Cell]:
         return [
@@ -153,7 +151,7 @@ def own_mix(cell: Cell, seeds: Sequence[int], out: Path) -> OwnMix | None:
     )
 
 
-def draw_pictures(path: Path, source: str) -> None:
+def draw_images(path: Path, source: str) -> None:
     """A few thousand rows of a data set, shrunk, drawn once."""
     if path.exists():
         return
@@ -207,9 +205,9 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="only print the table of what is there")
     parser.add_argument("--figure", type=Path, help="also draw own-mix accuracy over ε into this file")
     given = parser.parse_args()
-    pictures = (given.out / "pictures.npz").resolve()
-    draw_pictures(pictures, "cifar10")
-    study = Study(pictures=pictures)
+    images = (given.out / "images.npz").resolve()
+    draw_images(images, "cifar10")
+    study = Study(images=images)
     if not given.report:
         cells = [cell for part in given.part for cell in study.part(part) if given.only in cell.name]
         run_all(cells, given.seeds, given.out)

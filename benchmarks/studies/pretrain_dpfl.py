@@ -2,7 +2,7 @@
 
 python -m benchmarks.studies.pretrain_dpfl --out DIR [--slices | --proxy | --report FIGURE] [--seeds 1 2 3] [--only NAME]
 
-`--slices` cuts small pictures out of the real sets into DIR; the others need SORDINO_DATA=DIR.
+`--slices` cuts small images out of the real sets into DIR; the others need SORDINO_DATA=DIR.
 """
 
 from __future__ import annotations

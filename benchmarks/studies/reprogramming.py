@@ -30,7 +30,7 @@ class Part:
     """One source model, and what is run on it."""
 
     frame: int
-    picture: int
+    image: int
     rates: dict[str, float]
     changes: tuple[str, ...]
     small_source: bool = False
@@ -44,7 +44,7 @@ class Part:
             file=f"reprogramming/{data}-iid-{FILES[who]}.toml",
             changes=(
                 *self.changes,
-                *_fitted(who, self.frame, self.picture),
+                *_fitted(who, self.frame, self.image),
                 *(self._source(who, out) if self.small_source else ()),
                 f"method.learning_rate={rate}",
                 f"privacy={{epsilon={EPSILON[data]}, view='server', sampler='everyone'}}",
@@ -60,9 +60,9 @@ class Part:
         return (*usual, start, *(("tuning.source_classes=100",) if who == "MR" else ()))
 
 
-def _fitted(who: str, frame: int, picture: int) -> tuple[str, ...]:
+def _fitted(who: str, frame: int, image: int) -> tuple[str, ...]:
     if who == "MR":
-        return (f"tuning.frame={frame}", f"tuning.picture={picture}")
+        return (f"tuning.frame={frame}", f"tuning.image={image}")
     return (f"data.options.resize={frame}",)
 
 
@@ -84,9 +84,9 @@ SMALL = (
 )
 # The paper's rate of 0.15 for 100 rounds is 1.0 for 15 and 0.75 for 20: as far in all.
 PARTS = {
-    "real": Part(frame=64, picture=56, rates=dict.fromkeys(FILES, 1.0), changes=REAL),
-    "small": Part(frame=32, picture=28, rates=dict.fromkeys(FILES, 0.75), changes=SMALL, small_source=True),
-    "rates": Part(frame=32, picture=28, rates={"MR": 3.0, "BL-PF": 3.0}, changes=SMALL, small_source=True),
+    "real": Part(frame=64, image=56, rates=dict.fromkeys(FILES, 1.0), changes=REAL),
+    "small": Part(frame=32, image=28, rates=dict.fromkeys(FILES, 0.75), changes=SMALL, small_source=True),
+    "rates": Part(frame=32, image=28, rates={"MR": 3.0, "BL-PF": 3.0}, changes=SMALL, small_source=True),
 }
 
 

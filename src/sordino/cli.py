@@ -101,8 +101,8 @@ def show(
         bool,
         typer.Option("--verify", help="Price the ledger again from its file alone, and compare with what is told."),
     ] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw the run into this page.")
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="HTML", help="Also draw the run into this page.")
     ] = None,
 ) -> None:
     """Show a finished run, or check that a run folder holds together."""
@@ -121,11 +121,11 @@ def show(
     summary = read_summary(folder)
     record = RunRecord(folder)
     metrics = record.read_metrics()
-    if picture is not None:
-        from sordino.report.pictures import accuracy_figure, diagnostics_figures, write_page
+    if figure is not None:
+        from sordino.report.figures import accuracy_figure, diagnostics_figures, write_page
 
         figures = [accuracy_figure({summary["name"]: metrics}), *diagnostics_figures(record.read_diagnostics())]
-        write_page(summary["name"], figures, picture)
+        write_page(summary["name"], figures, figure)
     _show({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
 
 
@@ -166,8 +166,8 @@ def robustness(
     ] = "0,0.01,0.02,0.05,0.1,0.2,0.3",
     draws: Annotated[int, typer.Option("--draws", help="Noisy copies at each standard deviation.")] = 5,
     seed: Annotated[int, typer.Option("--seed")] = 0,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="HTML", help="Also draw it into this page.")
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="HTML", help="Also draw it into this page.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -191,10 +191,10 @@ def robustness(
                 progress=lambda done, total, stage=stage: watch(Moment(stage, done, total)),  # type: ignore[misc]
             )
             found.append({**result.to_json(), "folder": str(model)})
-    if picture is not None:
-        from sordino.report.pictures import robustness_figure, write_page
+    if figure is not None:
+        from sordino.report.figures import robustness_figure, write_page
 
-        write_page("Robustness to noise on parameters", [robustness_figure(found)], picture)
+        write_page("Robustness to noise on parameters", [robustness_figure(found)], figure)
     _show(found, as_json, lambda: robustness_table(found))
 
 
@@ -202,9 +202,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise SordinoError(
-            f"--noise takes numbers with commas between, but {text!r} came; write 0,0.05,0.1."
-        ) from error
+        raise SordinoError(f"--noise takes numbers with commas between, but got {text!r}; write 0,0.05,0.1.") from error
 
 
 @app.command()
@@ -214,8 +212,8 @@ def sweep(
     seeds: Annotated[int, typer.Option("--seeds", help="Runs of each configuration.")] = 3,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default sweeps/NAME.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="HTML", help="Where it is drawn; default DIR/sweep.html.")
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="HTML", help="Where it is drawn; default DIR/sweep.html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -230,9 +228,9 @@ def sweep(
     folder = out or Path("sweeps") / str(table["name"])
     with watching(quiet=as_json) as watch:
         rows = run_sweep(grid, folder, folder=file.resolve().parent, watch=watch)
-    from sordino.report.pictures import sweep_figure, write_page
+    from sordino.report.figures import sweep_figure, write_page
 
-    write_page(str(table["name"]), [sweep_figure(rows)], picture or folder / "sweep.html")
+    write_page(str(table["name"]), [sweep_figure(rows)], figure or folder / "sweep.html")
     _show(rows, as_json, lambda: sweep_table(rows))
 
 
@@ -277,7 +275,7 @@ def data_list(as_json: AsJson = False) -> None:
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
-        from sordino.data.picture import label_picture
+        from sordino.data.label_chart import label_chart
         from sordino.engine.setup import federate, make_method
         from sordino.experiment import read
 
@@ -292,7 +290,7 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         "test": source.n_test,
         "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
     }
-    _show(counts, as_json, lambda: label_picture(federated.partition, labels, source.class_names))
+    _show(counts, as_json, lambda: label_chart(federated.partition, labels, source.class_names))
 
 
 def _show(value: Any, as_json: bool, draw: Any) -> None:

@@ -32,7 +32,7 @@ VIEWS: tuple[View, ...] = ("public", "server", "client")
 
 
 class SordinoError(Exception):
-    """A mistake the user can mend: one sentence that says what was expected, what came, and what to do."""
+    """A mistake the user can mend: one sentence that says what was expected, what it got, and what to do."""
 
 
 class Private(Generic[T]):

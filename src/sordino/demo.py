@@ -36,7 +36,7 @@ RUNS: dict[str, Table] = {
     "private, from scratch": {"method": {"name": "dp-fedavg", **_LOCAL}, "privacy": _PRIVACY},
     "private, public start": {"method": {"name": "dp-fedavg", **_LOCAL}, "privacy": _PRIVACY, "start": _DIGITS},
 }
-"""Pictures of `digits` are public here, those of `mnist5k` private; privacy is per client, with 100 clients."""
+"""Images of `digits` are public here, those of `mnist5k` private; privacy is per client, with 100 clients."""
 
 
 def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:

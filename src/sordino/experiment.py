@@ -131,7 +131,7 @@ class PrivacySection(Section):
     def _one_way_to_say_it(self) -> PrivacySection:
         if self.epsilon is not None and self.noise_multiplier is not None and self.client_epsilon is None:
             raise SordinoError(
-                "[privacy] takes epsilon or noise_multiplier, but both came; "
+                "[privacy] takes epsilon or noise_multiplier, but got both; "
                 "keep the one you mean and let `sordino plan` work out the other."
             )
         return self

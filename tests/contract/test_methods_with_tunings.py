@@ -10,7 +10,7 @@ from sordino.core import SordinoError
 from sordino.methods import METHODS
 from sordino.tuning import TUNINGS
 
-SETTINGS = {"reprogram": {"frame": 10, "picture": 8, "source_classes": 10}}
+SETTINGS = {"reprogram": {"frame": 10, "image": 8, "source_classes": 10}}
 
 
 @pytest.mark.parametrize("tuning", names(TUNINGS))

@@ -291,7 +291,7 @@ def test_an_idx_file_that_goes_on_after_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", [10_000, 30_000])
-def test_a_picture_of_too_many_pixels(tmp_path: Path, side: int) -> None:
+def test_a_image_of_too_many_pixels(tmp_path: Path, side: int) -> None:
     """Pillow warns of the first and refuses the second."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:

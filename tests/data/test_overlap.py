@@ -66,7 +66,7 @@ def test_a_single_row_is_enough(tmp_path: Path) -> None:
         refuse_overlap(private, opened(str(tmp_path / "public.npz"), "public"))
 
 
-def test_grey_pictures_are_found_among_coloured_ones(tmp_path: Path) -> None:
+def test_grey_images_are_found_among_coloured_ones(tmp_path: Path) -> None:
     grey = pixels()
     coloured = np.repeat(grey[..., None], 3, axis=3)
     private = opened(stored(tmp_path / "private.npz", grey), "private", resize=8)
@@ -91,7 +91,7 @@ def test_copied_files_of_many_sizes_are_found_in_the_private_shape(tmp_path: Pat
         refuse_overlap(private, public)
 
 
-def test_other_pictures_and_other_kinds_are_no_overlap(tmp_path: Path) -> None:
+def test_other_images_and_other_kinds_are_no_overlap(tmp_path: Path) -> None:
     private = opened(stored(tmp_path / "private.npz", pixels(seed=1)), "private", resize=8)
     for name, images in (("a", pixels(seed=2)), ("b", pixels(seed=3, side=30)), ("c", pixels(seed=4, channels=3))):
         refuse_overlap(private, opened(stored(tmp_path / f"{name}.npz", images), "public"))

@@ -125,7 +125,7 @@ def test_the_hash_of_a_token_is_fixed_for_all_time() -> None:
     assert (numbers[3] > 0).all() and numbers.max() < 1000
 
 
-def test_the_test_split_can_be_limited_and_pictures_of_other_rows_are_not_resized():
+def test_the_test_split_can_be_limited_and_images_of_other_rows_are_not_resized():
     whole, few = (
         load(SourceSettings(source="digits", visibility="public", resize=12, **limits), seed=4)
         for limits in ({}, {"limit": 30, "test_limit": 20})

@@ -86,7 +86,7 @@ def test_pretrain_then_robustness_on_the_command_line(tiny, tmp_path):
                 "--draws",
                 "2",
                 "--json",
-                "--picture",
+                "--figure",
                 str(page),
             ],
         )

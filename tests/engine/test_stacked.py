@@ -17,25 +17,25 @@ from sordino.models import FlatSpace, Net, build
 SIZES = (11, 3, 26)
 
 
-def clients(pictures=False):
+def clients(images=False):
     draw = torch.Generator().manual_seed(3)
     for size in SIZES:
         labels = torch.randint(4, (size,), generator=draw)
-        if pictures:
+        if images:
             pixels = torch.randint(256, (size, 1, 3, 4), generator=draw, dtype=torch.uint8)
             yield Examples(inputs=pixels, labels=labels, normalisation=Normalisation())
         else:
             yield Examples(inputs=torch.randn(size, 12, generator=draw), labels=labels, normalisation=IDENTITY)
 
 
-def alone_and_together(job, *, names=None, net=None, pictures=False, dropout=0.3):
-    shape = (1, 3, 4) if pictures else (12,)
+def alone_and_together(job, *, names=None, net=None, images=False, dropout=0.3):
+    shape = (1, 3, 4) if images else (12,)
     net = net or build("mlp", shape=shape, classes=4, seed=5, hidden=[7, 6], dropout=dropout)
     space = FlatSpace(net, names)
     draw = torch.Generator().manual_seed(8)
     before = space.read(net)
     starts = [before + 0.1 * torch.randn(space.size, generator=draw) for _ in SIZES]
-    everyone = list(clients(pictures))
+    everyone = list(clients(images))
     contexts = [
         ClientContext(net=net, space=space, client=k, round=2, size=size, seed=1, device=torch.device("cpu"))
         for k, size in enumerate(SIZES)
@@ -55,11 +55,11 @@ def alone_and_together(job, *, names=None, net=None, pictures=False, dropout=0.3
         {"epochs": 3, "batch_size": 4},
     ],
 )
-@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize("images", [False, True])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_unequal_clients_get_the_updates_they_would_have_made_alone(settings, pictures, dropout):
+def test_unequal_clients_get_the_updates_they_would_have_made_alone(settings, images, dropout):
     job = LocalSgd(**{"batch_size": 5, **settings})
-    alone, together = alone_and_together(job, pictures=pictures, dropout=dropout)
+    alone, together = alone_and_together(job, images=images, dropout=dropout)
     for one, other in zip(alone, together, strict=True):
         assert one.abs().max() > 1e-3
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
@@ -150,11 +150,11 @@ def kernel_updates(monkeypatch):
 
 
 @pytest.mark.skipif(library() is None, reason="no compiled kernels on this machine")
-@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize("images", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_plain_chains_are_work_for_the_kernel(kernel_updates, pictures, bias):
-    net = build("mlp", shape=(1, 3, 4) if pictures else (12,), classes=4, seed=5, hidden=[7, 6], bias=bias)
-    alone, together = alone_and_together(LocalSgd(batch_size=5, epochs=2), net=net, pictures=pictures)
+def test_plain_chains_are_work_for_the_kernel(kernel_updates, images, bias):
+    net = build("mlp", shape=(1, 3, 4) if images else (12,), classes=4, seed=5, hidden=[7, 6], bias=bias)
+    alone, together = alone_and_together(LocalSgd(batch_size=5, epochs=2), net=net, images=images)
     assert len(kernel_updates[0]) == len(SIZES)
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)

@@ -153,7 +153,7 @@ def test_long_equal_sequences(
 @pytest.mark.parametrize("ghost", [False, True])
 @pytest.mark.parametrize("size", [1e-18, 1.0, 1e9])
 def test_convolutions_that_cancel(norm: Norm, ghost: bool, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The left half of the picture is the right half again, and its gradients are the other's, turned round."""
+    """The left half of the image is the right half again, and its gradients are the other's, turned round."""
     monkeypatch.setattr(contraction.Contraction, "ghost_is_cheaper", lambda _: ghost)
     generator = torch.Generator().manual_seed(2)
     half = size * torch.randn(2, 3, 12, 8, generator=generator)

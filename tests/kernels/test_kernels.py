@@ -32,7 +32,7 @@ FLOAT32_ERROR = 2e-6
 """Of the largest value: sums of some thousand products in single precision."""
 
 
-def pictures(*shape: int, seed: int = 0, mean: float = 0.0) -> Tensor:
+def images(*shape: int, seed: int = 0, mean: float = 0.0) -> Tensor:
     values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) + mean
     return values.contiguous(memory_format=torch.channels_last)
 
@@ -72,8 +72,8 @@ def test_group_norm_and_its_gradients(examples: int, blocks: int, wide: int, hei
     with torch.no_grad():
         layer.weight.uniform_(-2, 2)
         layer.bias.uniform_(-2, 2)
-    inputs = pictures(examples, channels, height, width)
-    grads = pictures(examples, channels, height, width, seed=1)
+    inputs = images(examples, channels, height, width)
+    grads = images(examples, channels, height, width, seed=1)
     asked = (inputs.requires_grad_(), layer.weight, layer.bias)
     output = layer(inputs)
     exact = [tensor.detach().double().requires_grad_() for tensor in asked]
@@ -85,13 +85,13 @@ def test_group_norm_and_its_gradients(examples: int, blocks: int, wide: int, hei
 
 
 def test_a_small_variance_about_a_large_mean_is_not_drowned() -> None:
-    inputs = pictures(4, 16, 32, 32).mul(0.01).add(100)
+    inputs = images(4, 16, 32, 32).mul(0.01).add(100)
     truth = group_norm(inputs.double(), 8)
     assert (GroupNorm(8, 16)(inputs) - truth).abs().max() < 1e-3
 
 
 def test_group_norm_can_be_differentiated_twice() -> None:
-    inputs = pictures(2, 16, 4, 4).requires_grad_()
+    inputs = images(2, 16, 4, 4).requires_grad_()
 
     def second(layer: nn.Module, x: Tensor) -> Tensor:
         (first,) = torch.autograd.grad(layer(x).pow(3).sum(), x, create_graph=True)
@@ -107,8 +107,8 @@ def test_group_norm_can_be_differentiated_twice() -> None:
 @pytest.mark.parametrize("twice", [False, True])
 def test_rectified_in_one_pass(added: bool, twice: bool, kernel_calls: list[str]) -> None:
     layer = GroupNorm(4, 32)
-    inputs, grads = pictures(3, 32, 7, 5).requires_grad_(), pictures(3, 32, 7, 5, seed=1)
-    plus = pictures(3, 32, 7, 5, seed=2).requires_grad_() if added else None
+    inputs, grads = images(3, 32, 7, 5).requires_grad_(), images(3, 32, 7, 5, seed=1)
+    plus = images(3, 32, 7, 5, seed=2).requires_grad_() if added else None
     asked = [tensor for tensor in (inputs, layer.weight, layer.bias, plus) if tensor is not None]
     output = rectified(layer, inputs, plus)
     assert kernel_calls == ["group_norm_forward"]
@@ -126,12 +126,12 @@ def test_whoever_watches_a_layer_sees_it() -> None:
     """Per-example gradients hook the layer itself, so it must then be called by itself."""
     layer, seen = GroupNorm(4, 32), []
     layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
-    inputs = pictures(3, 32, 7, 5)
+    inputs = images(3, 32, 7, 5)
     assert torch.equal(rectified(layer, inputs), relu(seen[0]))
 
 
 def test_poison_stays_visible() -> None:
-    inputs = pictures(2, 16, 4, 4)
+    inputs = images(2, 16, 4, 4)
     inputs[1, 3, 2, 2] = math.nan
     output = rectified(GroupNorm(4, 16), inputs)
     assert output[1, 0:4].isnan().all()
@@ -139,7 +139,7 @@ def test_poison_stays_visible() -> None:
 
 
 def test_channel_sums() -> None:
-    inputs, grads = pictures(3, 48, 9, 11), pictures(3, 48, 9, 11, seed=1)
+    inputs, grads = images(3, 48, 9, 11), images(3, 48, 9, 11, seed=1)
     sums, products = channel_sums(inputs, grads)
     assert_close(sums, grads.double().sum((2, 3)))
     assert_close(products, (inputs.double() * grads).sum((2, 3)))
@@ -151,8 +151,8 @@ def test_pooling_and_rectifying_in_one_pass(examples: int, blocks: int, half: tu
     layers = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
     quick = fastest(nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU(), nn.MaxPool2d(2)))[1:]
     assert isinstance(quick[1], RectifiedMaxPool2d)
-    inputs = pictures(examples, 8 * blocks, 2 * half[0], 2 * half[1]).mul(4).round().requires_grad_()  # many ties
-    grads = pictures(examples, 8 * blocks, *half, seed=1)
+    inputs = images(examples, 8 * blocks, 2 * half[0], 2 * half[1]).mul(4).round().requires_grad_()  # many ties
+    grads = images(examples, 8 * blocks, *half, seed=1)
     truth, output = layers(inputs), quick(inputs)
     assert torch.equal(output, truth)
     assert torch.equal(torch.autograd.grad(output, inputs, grads)[0], torch.autograd.grad(truth, inputs, grads)[0])
@@ -160,10 +160,10 @@ def test_pooling_and_rectifying_in_one_pass(examples: int, blocks: int, half: tu
 
 def test_pooling_keeps_poison_and_can_be_differentiated_twice() -> None:
     quick, layers = RectifiedMaxPool2d(2), nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
-    inputs = pictures(2, 8, 4, 4)
+    inputs = images(2, 8, 4, 4)
     inputs[1, 3, 1, 1] = math.nan
     assert torch.equal(quick(inputs).isnan(), layers(inputs).isnan())
-    inputs = pictures(2, 8, 4, 4).requires_grad_()
+    inputs = images(2, 8, 4, 4).requires_grad_()
     (once,) = torch.autograd.grad(quick(inputs).pow(3).sum(), inputs, create_graph=True)
     (truth,) = torch.autograd.grad(layers(inputs).pow(3).sum(), inputs, create_graph=True)
     assert torch.equal(torch.autograd.grad(once.sum(), inputs)[0], torch.autograd.grad(truth.sum(), inputs)[0])
@@ -171,7 +171,7 @@ def test_pooling_keeps_poison_and_can_be_differentiated_twice() -> None:
 
 def test_workers_do_not_overwrite_each_others_memory() -> None:
     """Gradients that come with channels first are copied, and the copy must live until the kernel has read it."""
-    inputs, grads = pictures(16, 32, 16, 16), pictures(16, 32, 8, 8, seed=1).contiguous()
+    inputs, grads = images(16, 32, 16, 16), images(16, 32, 8, 8, seed=1).contiguous()
     layers = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
     quick = fastest(layers)
 
@@ -184,8 +184,8 @@ def test_workers_do_not_overwrite_each_others_memory() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 5, 4), (2, 6, 4, 4)])
-def test_pooling_of_other_pictures_is_torchs(shape: tuple[int, ...]) -> None:
-    inputs = pictures(*shape)
+def test_pooling_of_other_images_is_torchs(shape: tuple[int, ...]) -> None:
+    inputs = images(*shape)
     assert torch.equal(RectifiedMaxPool2d(2)(inputs), relu(nn.MaxPool2d(2)(inputs)))
 
 
@@ -211,8 +211,8 @@ def test_weight_gradients_example_by_example(
     width: int,
 ) -> None:
     layer = nn.Conv2d(channels, 16 * blocks, kernel, stride, padding).double()
-    inputs = pictures(examples, channels, height, width)
-    grads = pictures(*layer(inputs.double()).shape, seed=1)
+    inputs = images(examples, channels, height, width)
+    grads = images(*layer(inputs.double()).shape, seed=1)
     geometry = convolution.geometry_of(layer)
     rows = convolution.weight_rows(inputs, grads, geometry)
     truth = torch.stack(
@@ -237,10 +237,10 @@ def test_weight_gradients_example_by_example(
 def test_three_by_three_by_tiles(
     examples: int, channels: int, outputs: int, height: int, width: int, last: bool
 ) -> None:
-    """Whatever the picture's sides; 1 x 1 is all border."""
-    inputs, weight = pictures(examples, channels, height, width), pictures(outputs, channels, 3, 3, seed=1)
+    """Whatever the image's sides; 1 x 1 is all border."""
+    inputs, weight = images(examples, channels, height, width), images(outputs, channels, 3, 3, seed=1)
     weight, bias = weight if last else weight.contiguous(), torch.randn(outputs)
-    grads = pictures(examples, outputs, height, width, seed=2)
+    grads = images(examples, outputs, height, width, seed=2)
     exact = inputs.double().requires_grad_()
     truth = torch.conv2d(exact, weight.double(), bias.double(), padding=1)
     assert_close(conv3x3.convolved(inputs, weight, bias), truth)
@@ -249,7 +249,7 @@ def test_three_by_three_by_tiles(
 
 
 def test_tiles_are_no_less_exact_than_torchs_convolution() -> None:
-    inputs, weight = pictures(8, 64, 16, 16), pictures(64, 64, 3, 3, seed=1)
+    inputs, weight = images(8, 64, 16, 16), images(64, 64, 3, 3, seed=1)
     truth = torch.conv2d(inputs.double(), weight.double(), padding=1)
     errors = [(found - truth).square().mean().sqrt() for found in _both_ways(inputs, weight)]
     assert errors[0] <= 2 * errors[1]
@@ -264,7 +264,7 @@ def test_a_convolution_by_tiles_asks_for_no_more_than_torchs(
     trained: bool, gradients: bool, kernel_calls: list[str]
 ) -> None:
     layer = fastest(nn.Conv2d(16, 32, 3, padding=1)).requires_grad_(trained)
-    inputs = pictures(2, 16, 8, 9)
+    inputs = images(2, 16, 8, 9)
     with torch.set_grad_enabled(gradients):
         output = layer(inputs)
     assert output.requires_grad == (trained and gradients)
@@ -278,7 +278,7 @@ def test_a_convolution_by_tiles_asks_for_no_more_than_torchs(
 def test_a_convolution_by_tiles_can_be_differentiated_twice() -> None:
     layer = fastest(nn.Conv2d(16, 16, 3, padding=1))
     truth = copy.deepcopy(layer).double()
-    found, expected = (_penalty(net, pictures(2, 16, 8, 8).to(net.weight.dtype)) for net in (layer, truth))
+    found, expected = (_penalty(net, images(2, 16, 8, 8).to(net.weight.dtype)) for net in (layer, truth))
     assert_close(found, expected)
 
 
@@ -290,12 +290,12 @@ def _penalty(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
 
 
 def test_tiles_write_nothing_outside_of_their_results() -> None:
-    weight = pictures(16, 16, 3, 3)
+    weight = images(16, 16, 3, 3)
     transformed, kernels = torch.empty(16, 16, 16), library()
     assert kernels is not None
     kernels.conv3x3_weights(weight.data_ptr(), transformed.data_ptr(), 16, 16, *weight.stride())
     for height, width in [(8, 8), (9, 7), (1, 1), (33, 35)]:
-        inputs, size = pictures(2, 16, height, width), 2 * 16 * height * width
+        inputs, size = images(2, 16, height, width), 2 * 16 * height * width
         room = torch.full((size + 128,), 7.0)
         place = room.data_ptr() + 64 * room.element_size()
         kernels.conv3x3(inputs.data_ptr(), transformed.data_ptr(), None, place, 2, height, width, 16, 16, 1)
@@ -306,7 +306,7 @@ def test_tiles_write_nothing_outside_of_their_results() -> None:
 def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> None:
     layer = fastest(nn.Sequential(nn.Conv2d(3, 32, 5, bias=True), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1)))
     assert all(isinstance(layer[k], Conv2d) for k in (0, 2))
-    inputs = pictures(7, 3, 14, 14)
+    inputs = images(7, 3, 14, 14)
     truth = copy.deepcopy(layer).double()
     found = torch.autograd.grad(layer(inputs).square().sum(), list(layer.parameters()))
     expected = torch.autograd.grad(truth(inputs.double()).square().sum(), list(truth.parameters()))
@@ -315,9 +315,9 @@ def test_a_convolution_learns_what_torchs_learns(kernel_calls: list[str]) -> Non
         assert_close(one, other)
 
 
-def test_a_picture_without_a_batch_is_torchs(kernel_calls: list[str]) -> None:
+def test_a_image_without_a_batch_is_torchs(kernel_calls: list[str]) -> None:
     layer = fastest(nn.Conv2d(3, 16, 3))
-    one, inputs = pictures(1, 3, 12, 12)[0], pictures(1, 3, 12, 12)
+    one, inputs = images(1, 3, 12, 12)[0], images(1, 3, 12, 12)
     assert torch.allclose(layer(one), layer(inputs)[0], rtol=1e-5, atol=1e-6)
     layer(one).sum().backward()
     assert not kernel_calls
@@ -325,7 +325,7 @@ def test_a_picture_without_a_batch_is_torchs(kernel_calls: list[str]) -> None:
 
 def test_the_number_of_threads_changes_no_bit() -> None:
     net = fastest(build("resnet20", shape=(3, 32, 32), classes=10))
-    inputs, grads, before = pictures(18, 32, 16, 16), pictures(18, 32, 16, 16, seed=1), torch.get_num_threads()
+    inputs, grads, before = images(18, 32, 16, 16), images(18, 32, 16, 16, seed=1), torch.get_num_threads()
     assert inputs.numel() >= 3 * NUMBERS_PER_THREAD
     results = []
     for threads in (1, 2, 3):
@@ -335,7 +335,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
             norm = next(
                 module for module in net.modules() if isinstance(module, GroupNorm) and module.num_channels == 32
             )
-            tiles = conv3x3.convolved(inputs, pictures(16, 32, 3, 3, seed=2), None)
+            tiles = conv3x3.convolved(inputs, images(16, 32, 3, 3, seed=2), None)
             results.append((sums, norm(inputs), tiles))
         finally:
             torch.set_num_threads(before)
@@ -346,7 +346,7 @@ def test_a_fast_network_has_the_same_parameters_and_clipped_gradients(kernel_cal
     net = build("resnet20", shape=(3, 16, 16), classes=10)
     quick = fastest(copy.deepcopy(net))
     assert list(quick.state_dict()) == list(net.state_dict())
-    inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
+    inputs, labels = images(5, 3, 16, 16), torch.arange(5)
     truth = ClippedGradients(copy.deepcopy(net).double()).sum(inputs.double(), labels, clip_norm=0.5)
     found = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
     assert {"group_norm_forward", "group_norm_backward", "conv_weight_rows", "conv3x3"} == set(kernel_calls)
@@ -359,7 +359,7 @@ def test_a_fast_network_has_the_same_parameters_and_clipped_gradients(kernel_cal
 
 def test_one_poisoned_example_is_left_out_and_harms_no_other() -> None:
     quick = fastest(build("resnet20", shape=(3, 16, 16), classes=10))
-    inputs, labels = pictures(5, 3, 16, 16), torch.arange(5)
+    inputs, labels = images(5, 3, 16, 16), torch.arange(5)
     inputs[2, 0, 3, 3] = math.nan
     others = [0, 1, 3, 4]
     with_it = ClippedGradients(quick).sum(inputs, labels, clip_norm=0.5)
@@ -381,7 +381,7 @@ def test_one_poisoned_example_is_left_out_and_harms_no_other() -> None:
     ],
 )
 def test_what_does_not_suit_is_torchs(layer: nn.Module, kernel_calls: list[str]) -> None:
-    inputs = pictures(2, 4, 20, 20).requires_grad_()
+    inputs = images(2, 4, 20, 20).requires_grad_()
     expected = torch.autograd.grad(layer(inputs).square().sum(), [inputs, *layer.parameters()])
     quick = fastest(copy.deepcopy(layer))
     found = torch.autograd.grad(quick(inputs).square().sum(), [inputs, *quick.parameters()])

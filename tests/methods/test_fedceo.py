@@ -206,13 +206,13 @@ def test_spectra_and_roughness_go_to_the_record_as_non_private(tiny, tmp_path):
 def test_recorded_spectra_are_those_of_the_models(federation):
     uploads, start = federation
     models, threshold = start + uploads.updates, 4.0
-    smoothed, pictures = FedCeo().smooth_models(models, threshold, uploads.space)
+    smoothed, images = FedCeo().smooth_models(models, threshold, uploads.space)
     for when, stack in (("before", models), ("after", smoothed)):
         for name, view in uploads.space.views(stack).items():
             if view.dim() > 2:
-                found = pictures.pop(f"singular values {when} smoothing, {name}")
+                found = images.pop(f"singular values {when} smoothing, {name}")
                 torch.testing.assert_close(found, singular_values(view), rtol=1e-4, atol=1e-4)
-    assert set(pictures) == {"roughness before smoothing", "roughness after smoothing"}
+    assert set(images) == {"roughness before smoothing", "roughness after smoothing"}
 
 
 def test_roughness_is_zero_for_equal_clients_and_the_laplacian_otherwise():

@@ -361,7 +361,7 @@ def test_a_run_shows_what_clients_see_of_themselves(tiny, tmp_path):
 
 @pytest.mark.parametrize("name", ["centaur", "dp-pfeddsu"])
 def test_a_reprogrammed_model_has_a_personal_output_map(name, tiny, tmp_path):
-    tuning = {"name": "reprogram", "frame": 12, "picture": 8, "source_classes": 10}
+    tuning = {"name": "reprogram", "frame": 12, "image": 8, "source_classes": 10}
     source = {"name": "cnn", "features": 8}
     table = tiny(
         method=method(name, **({"layers": 1} if name == "dp-pfeddsu" else {})),
@@ -394,8 +394,8 @@ def test_whole_models_of_their_own_start_anew_when_the_phase_changes(tiny, tmp_p
     assert {own.numel() for own in personal_after(tmp_path / "run").values()} == {everything}
 
 
-def test_the_picture_of_a_run_draws_its_clients_apart():
-    from sordino.report.pictures import accuracy_figure
+def test_the_image_of_a_run_draws_its_clients_apart():
+    from sordino.report.figures import accuracy_figure
 
     row = {"round": 0, "accuracy": 0.1, "epsilon": 1.0, "view": "public"}
     clients = {"non_private_clients": {"mean": 0.5, "standard_deviation": 0.1}}

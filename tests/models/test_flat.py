@@ -1,4 +1,4 @@
-"""The flat space is a faithful picture of the parameters it names."""
+"""The flat space is a faithful image of the parameters it names."""
 
 from __future__ import annotations
 

@@ -15,26 +15,26 @@ def prepared(**changes):
     return net
 
 
-def pictures(count=5):
+def images(count=5):
     return torch.randn(count, 3, 8, 8, generator=torch.Generator().manual_seed(3))
 
 
 def test_an_examples_features_depend_on_that_example_alone():
     body = prepared().body
-    together, other = body(pictures()), pictures()
+    together, other = body(images()), images()
     other[1:] = 7.0
     assert torch.allclose(together[0], body(other)[0], atol=1e-5)
     assert not torch.allclose(together[1], body(other)[1], atol=1e-2)
 
 
 def test_all_features_have_one_length():
-    assert torch.allclose(prepared().body(pictures()).norm(dim=1), torch.full((5,), 12**0.5))
+    assert torch.allclose(prepared().body(images()).norm(dim=1), torch.full((5,), 12**0.5))
 
 
 @pytest.mark.parametrize("mirror", [True, False])
-def test_only_with_mirror_a_picture_and_its_mirror_image_look_the_same(mirror):
+def test_only_with_mirror_a_image_and_its_mirror_image_look_the_same(mirror):
     body = prepared(mirror=mirror).body
-    assert torch.allclose(body(pictures()), body(pictures().flip(3)), atol=1e-4) == mirror
+    assert torch.allclose(body(images()), body(images().flip(3)), atol=1e-4) == mirror
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Source models: the keys of public weights files, fixed normalisation, and what real weights see in real pictures."""
+"""Source models: the keys of public weights files, fixed normalisation, and what real weights see in real images."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SAMPLES = {
     "mobilenet_v2": {"features.1.conv.1.weight": (16, 32, 1, 1), "classifier.1.weight": (1000, 1280)},
     "efficientnet_lite0": {"_blocks.3._depthwise_conv.weight": (144, 1, 5, 5), "_fc.weight": (1000, 1280)},
 }
-# The reference's first logits, at the weights and the picture of `noise`.
+# The reference's first logits, at the weights and the image of `noise`.
 LOGITS = {
     "resnet18": (-0.1579056181268972, 3.768112169390493, 1.2778688434897107),
     "resnet50": (29.220495241175268, -23.423609013134357, -18.237657223085694),
@@ -124,8 +124,8 @@ class TestLoading:
     def test_our_own_keys_are_known_too(self, name: str) -> None:
         saved, net = source(name), source(name, seed=2)
         load_weights(net, saved.state_dict(), origin="file")
-        pictures = torch.randn(2, 3, 32, 32)
-        assert torch.equal(net(pictures), saved(pictures))
+        images = torch.randn(2, 3, 32, 32)
+        assert torch.equal(net(images), saved(images))
 
     def test_files_from_before_batches_were_counted_load(self, name: str) -> None:
         saved, net = source(name), source(name, seed=2)
@@ -138,10 +138,10 @@ class TestLoading:
         with_statistics(saved)
         fresh = net.head.weight.clone()
         load_weights(net, as_file(saved), origin="file", keep_head=False)
-        pictures = torch.randn(2, 3, 32, 32)
+        images = torch.randn(2, 3, 32, 32)
         assert torch.equal(net.head.weight, fresh)
-        assert torch.equal(net.body(pictures), saved.body(pictures))
-        assert net(pictures).shape == (2, 7)
+        assert torch.equal(net.body(images), saved.body(images))
+        assert net(images).shape == (2, 7)
 
     def test_a_head_of_other_classes_is_refused_with_the_way_out(self, name: str) -> None:
         net = source(name, classes=7)
@@ -200,7 +200,7 @@ def test_a_plain_net_loads_by_its_own_keys() -> None:
     ("shape", "sentence"),
     [((1, 64, 64), "3 channels.*channels = 3"), ((3, 31, 64), "at least 32x32"), ((100,), "needs images")],
 )
-def test_pictures_it_cannot_see_are_refused(name: str, shape: tuple[int, ...], sentence: str) -> None:
+def test_images_it_cannot_see_are_refused(name: str, shape: tuple[int, ...], sentence: str) -> None:
     with pytest.raises(SordinoError, match=sentence):
         build(name, shape=shape, classes=10)
 
@@ -211,11 +211,11 @@ class TestFixedNormalisation:
         net = source(name, classes=5, side=48).train()
         with_statistics(net)
         stored = {key: value.clone() for key, value in net.named_buffers()}
-        pictures = torch.randn(3, 3, 48, 48)
-        logits = net(pictures)
+        images = torch.randn(3, 3, 48, 48)
+        logits = net(images)
         logits.sum().backward()
-        torch.testing.assert_close(logits[:1], net(pictures[:1]), atol=1e-4, rtol=1e-4)
-        assert torch.equal(logits, net.eval()(pictures))
+        torch.testing.assert_close(logits[:1], net(images[:1]), atol=1e-4, rtol=1e-4)
+        assert torch.equal(logits, net.eval()(images))
         assert all(torch.equal(value, stored[key]) for key, value in net.named_buffers())
         assert len({tuple(row) for row in logits.tolist()}) == 3
 
@@ -289,7 +289,7 @@ def pretrained(name: str) -> SourceNet:
 
 
 def prepared(image: Image.Image, name: str) -> Tensor:
-    """The middle 224x224 pixels of the picture with its shorter side at 256, normalised as in the weights' training."""
+    """The middle 224x224 pixels of the image with its shorter side at 256, normalised as in the weights' training."""
     ratio = 256 / min(image.size)
     image = image.convert("RGB").resize([round(side * ratio) for side in image.size], Image.Resampling.BICUBIC)
     left, top = ((side - 224) // 2 for side in image.size)
@@ -300,14 +300,14 @@ def prepared(image: Image.Image, name: str) -> Tensor:
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_weights_see_a_palace_in_the_summer_palace(name: str) -> None:
-    picture = prepared(Image.fromarray(load_sample_image("china.jpg")), name)
-    assert pretrained(name)(picture[None]).argmax().item() == PALACE
+    image = prepared(Image.fromarray(load_sample_image("china.jpg")), name)
+    assert pretrained(name)(image[None]).argmax().item() == PALACE
 
 
 @stored("efficientnet_lite0.pth")
 def test_real_weights_see_a_daisy_in_the_nearest_flower_of_imagenet() -> None:
-    picture = prepared(Image.fromarray(load_sample_image("flower.jpg")), "efficientnet_lite0")
-    assert pretrained("efficientnet_lite0")(picture[None]).argmax().item() == DAISY
+    image = prepared(Image.fromarray(load_sample_image("flower.jpg")), "efficientnet_lite0")
+    assert pretrained("efficientnet_lite0")(image[None]).argmax().item() == DAISY
 
 
 @stored("tinyimagenet100.npz")
@@ -320,8 +320,8 @@ def test_real_weights_are_far_above_chance_on_tiny_imagenet(name: str) -> None:
     right = 0
     with torch.no_grad():
         for row in rows:
-            picture = Image.open(io.BytesIO(jpegs[offsets[row] : offsets[row + 1]].tobytes()))
-            logits = net(prepared(picture, name)[None])[0, list(TINY_CLASSES)]
+            image = Image.open(io.BytesIO(jpegs[offsets[row] : offsets[row + 1]].tobytes()))
+            logits = net(prepared(image, name)[None])[0, list(TINY_CLASSES)]
             right += int(logits.argmax().item() == labels[row])
     chance = 1 / len(TINY_CLASSES)
     assert right / len(rows) > 20 * chance

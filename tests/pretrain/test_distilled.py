@@ -1,4 +1,4 @@
-"""A pupil of public pictures: what it learns, that it is taught once, and what is refused."""
+"""A pupil of public images: what it learns, that it is taught once, and what is refused."""
 
 import numpy as np
 import pytest
@@ -23,8 +23,8 @@ def place(tmp_path, monkeypatch):
     """A folder with a public set of coloured stripes, the source model's weights, and a store of its own."""
     monkeypatch.setenv("SORDINO_PRETRAINED", str(tmp_path / "store"))
     rng = np.random.default_rng(1)
-    pictures = np.repeat(rng.integers(0, 256, (60, 16, 1, 3), dtype=np.uint8), 16, axis=2)
-    np.savez(tmp_path / "stripes.npz", x_train=pictures, y_train=np.arange(60) % 3)
+    images = np.repeat(rng.integers(0, 256, (60, 16, 1, 3), dtype=np.uint8), 16, axis=2)
+    np.savez(tmp_path / "stripes.npz", x_train=images, y_train=np.arange(60) % 3)
     save_file(build("cnn", shape=(3, 16, 16), classes=5, seed=7).state_dict(), tmp_path / "source.safetensors")
     return tmp_path
 
@@ -37,9 +37,9 @@ def start(place, **changes):
         "source_classes": 5,
         "teacher_side": 16,
         "epochs": 2,
-        "pictures": 40,
+        "images": 40,
         "batch_size": 10,
-        "projection_pictures": 30,
+        "projection_images": 30,
     }
     return Distilled(**{**settings, **changes})
 
@@ -79,20 +79,20 @@ def test_another_projection_needs_no_new_lessons(place):
 def lessons(examples, epochs, **changes):
     teacher = build("cnn", shape=(3, 16, 16), classes=5, seed=7)
     pupil = build("cnn", shape=(3, 16, 16), classes=5, seed=7).body
-    teaching = Teaching(data={}, epochs=epochs, pictures=32, batch_size=16, learning_rate=1e-3, **changes)
+    teaching = Teaching(data={}, epochs=epochs, images=32, batch_size=16, learning_rate=1e-3, **changes)
     return pupil, Lessons(
         teaching, teacher, pupil, examples, Sides(private=4, pupil=16, teacher=16), torch.device("cpu")
     )
 
 
-def noise_pictures(labels=None):
+def noise_images(labels=None):
     inputs = torch.randint(256, (64, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(5))
     labels = torch.zeros(64, dtype=torch.int64) if labels is None else labels
     return Examples(inputs=inputs, labels=labels, normalisation=Normalisation())
 
 
 def test_the_pupil_comes_to_answer_as_its_teacher(place):
-    _, school = lessons(noise_pictures(), epochs=20)
+    _, school = lessons(noise_images(), epochs=20)
     rows, draw = torch.arange(64), torch.Generator()
     before = school._loss(rows, draw.manual_seed(3)).item()
     school.run(Store("lessons"), lambda done, total: None)
@@ -103,7 +103,7 @@ def test_the_pupil_comes_to_answer_as_its_teacher(place):
 def test_public_labels_teach_as_much_as_they_are_given_weight(place, weight):
     pupils = []
     for number, labels in enumerate((torch.arange(64) % 4, torch.arange(64) // 16)):
-        pupil, school = lessons(noise_pictures(labels), epochs=2, label_weight=weight)
+        pupil, school = lessons(noise_images(labels), epochs=2, label_weight=weight)
         school.run(Store(f"{weight} {number}"), lambda done, total: None)
         pupils.append(flat(pupil))
     assert torch.equal(*pupils) == (weight == 0)
@@ -122,7 +122,7 @@ def test_lessons_may_have_another_side_than_the_model(place):
 
 def test_interrupted_lessons_go_on_to_the_same_pupil(place, monkeypatch):
     monkeypatch.setattr("sordino.pretrain.distillation.CHECKPOINT_SECONDS", 0.0)
-    whole, school = lessons(noise_pictures(), epochs=3)
+    whole, school = lessons(noise_images(), epochs=3)
     school.run(Store("whole"), lambda done, total: None)
 
     def cut(done, total):
@@ -130,8 +130,8 @@ def test_interrupted_lessons_go_on_to_the_same_pupil(place, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lessons(noise_pictures(), epochs=3)[1].run(Store("cut"), cut)
-    resumed, school = lessons(noise_pictures(), epochs=3)
+        lessons(noise_images(), epochs=3)[1].run(Store("cut"), cut)
+    resumed, school = lessons(noise_images(), epochs=3)
     school.run(Store("cut"), lambda done, total: None)
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
 
@@ -144,21 +144,21 @@ def test_public_features_spread_alike_after_their_projection():
     assert (shrunk.norm(dim=0) < directions.norm(dim=0)).all()
 
 
-def test_too_few_public_pictures_for_a_projection_are_refused():
-    with pytest.raises(SordinoError, match="more public pictures"):
+def test_too_few_public_images_for_a_projection_are_refused():
+    with pytest.raises(SordinoError, match="more public images"):
         fit_projection(torch.randn(6, 8), 6, shrinkage=0.1)
 
 
-def test_crops_are_pieces_of_their_pictures_or_of_the_mirror_images():
-    pictures = torch.arange(3 * 64).view(1, 3, 8, 8).to(torch.uint8)
+def test_crops_are_pieces_of_their_images_or_of_the_mirror_images():
+    images = torch.arange(3 * 64).view(1, 3, 8, 8).to(torch.uint8)
     for seed in range(20):
-        crop = random_crops(pictures, smallest=0.5, generator=torch.Generator().manual_seed(seed))[0, 0].int()
+        crop = random_crops(images, smallest=0.5, generator=torch.Generator().manual_seed(seed))[0, 0].int()
         assert 4 <= crop.shape[0] == crop.shape[1] <= 8
         assert (crop[1:] - crop[:-1] == 8).all()
         assert ((crop[:, 1:] - crop[:, :-1]).abs() == 1).all()
 
 
-def test_coarse_pictures_are_means_of_whole_grey_levels():
+def test_coarse_images_are_means_of_whole_grey_levels():
     assert coarse(torch.full((2, 3, 8, 8), 200, dtype=torch.uint8), 4).unique().tolist() == [200]
 
 
@@ -169,8 +169,8 @@ def test_coarse_pictures_are_means_of_whole_grey_levels():
         ({"data": {"source": "digits", "visibility": "private"}}, "marked public"),
         ({"path": "none.pth"}, "weights file was expected"),
         ({"source_classes": 4}, "shape"),
-        ({"lesson_side": 12}, "other weights for pictures of side 12"),
-        ({"teacher_side": 20}, "other weights for pictures of side 20"),
+        ({"lesson_side": 12}, "other weights for images of side 12"),
+        ({"teacher_side": 20}, "other weights for images of side 20"),
     ],
 )
 def test_what_cannot_teach_is_refused(place, changes, sentence):

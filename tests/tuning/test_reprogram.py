@@ -23,21 +23,19 @@ from sordino.tuning.reprogram import Reprogram
 
 
 class Mean(nn.Module):
-    """Colours of the whole picture, for a source without a size."""
+    """Colours of the whole image, for a source without a size."""
 
-    def forward(self, pictures):
-        return pictures.mean(dim=(2, 3))
+    def forward(self, images):
+        return images.mean(dim=(2, 3))
 
 
 def thousand_classes():
     return Net(body=Mean(), head=nn.Linear(3, 1000))
 
 
-def small(*, relu=False, frame=9, picture=6, source=None, seed=1):
+def small(*, relu=False, frame=9, image=6, source=None, seed=1):
     source = source or build("cnn", shape=(3, frame, frame), classes=7, seed=2, features=5)
-    return Reprogrammed(
-        source, channels=3, frame=frame, picture=picture, source_classes=7, classes=4, relu=relu, seed=seed
-    )
+    return Reprogrammed(source, channels=3, frame=frame, image=image, source_classes=7, classes=4, relu=relu, seed=seed)
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(10, 160_538), (37, 187_565), (8, 158_536)])
@@ -56,12 +54,12 @@ def test_partial_tuning_of_a_source_with_2048_features_trains_20490():
 
 
 class TestBorder:
-    def test_the_picture_is_in_the_middle_and_untouched_and_the_border_is_the_tanh(self):
-        border = Border(channels=3, frame=9, picture=6)
+    def test_the_image_is_in_the_middle_and_untouched_and_the_border_is_the_tanh(self):
+        border = Border(channels=3, frame=9, image=6)
         nn.init.normal_(border.values)
-        pictures = torch.randn(2, 3, 6, 6)
-        framed = border(pictures)
-        assert torch.equal(framed[:, :, 1:7, 1:7], pictures)
+        images = torch.randn(2, 3, 6, 6)
+        framed = border(images)
+        assert torch.equal(framed[:, :, 1:7, 1:7], images)
         framed[:, :, 1:7, 1:7] = 0
         around = torch.tanh(border.values).detach()
         around[:, 1:7, 1:7] = 0
@@ -69,16 +67,16 @@ class TestBorder:
         assert len(border.live) == 3 * (81 - 36)
 
     @pytest.mark.parametrize("side", [3, 12])
-    def test_pictures_of_another_size_are_resized(self, side):
-        framed = Border(channels=3, frame=9, picture=6)(torch.ones(1, 3, side, side))
+    def test_images_of_another_size_are_resized(self, side):
+        framed = Border(channels=3, frame=9, image=6)(torch.ones(1, 3, side, side))
         torch.testing.assert_close(framed.sum(), torch.tensor(3.0 * 36))
 
     @pytest.mark.parametrize("relu", [False, True])
-    @pytest.mark.parametrize("picture", [6, 9])
-    def test_gradients_are_booked_and_right(self, relu, picture):
-        net = small(relu=relu, picture=picture).double()
+    @pytest.mark.parametrize("image", [6, 9])
+    def test_gradients_are_booked_and_right(self, relu, image):
+        net = small(relu=relu, image=image).double()
         nn.init.normal_(net.body.border.values)
-        names = Reprogram(frame=9, picture=picture).trainable(net)
+        names = Reprogram(frame=9, image=image).trainable(net)
         inputs, targets = torch.randn(5, 3, 6, 6, dtype=torch.float64), torch.tensor([0, 1, 2, 3, 0])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -121,7 +119,7 @@ class TestTheSource:
         wide = Net(body=nn.Sequential(nn.Flatten(), nn.Linear(243, 2000)), head=nn.Linear(2000, 7))
         net = small(source=wide)
         one_copy = 4 * sum(parameter.numel() for parameter in wide.parameters())
-        trained = bytes_of_a_step(net, Reprogram(frame=9, picture=6).trainable(net))
+        trained = bytes_of_a_step(net, Reprogram(frame=9, image=6).trainable(net))
         assert trained < one_copy
         assert bytes_of_a_step(net, [name for name, _ in net.named_parameters()]) > one_copy
 
@@ -156,13 +154,13 @@ class TestTheSource:
 
 
 def reprogrammed(tiny, *, method="dp-sgd", tuning=None, **changes):
-    """Handwritten digits as colour pictures, for a source of ten classes trained on public ones for a moment."""
+    """Handwritten digits as colour images, for a source of ten classes trained on public ones for a moment."""
     return tiny(
         rounds=2,
         data={"clients": 3, "partition": {"name": "iid"}, "options": changes.pop("options", {"channels": 3})},
         model=changes.pop("model", {"name": "cnn", "features": 8}),
         start={"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public", "limit": 64}},
-        tuning={"name": "reprogram", "frame": 12, "picture": 10, "source_classes": 10, **(tuning or {})},
+        tuning={"name": "reprogram", "frame": 12, "image": 10, "source_classes": 10, **(tuning or {})},
         method={"name": method, "batch_size": 32},
         privacy={"expected_cohort": 3, "sampler": "everyone"},
         **changes,
@@ -186,10 +184,10 @@ def test_a_source_from_the_users_own_code_is_built_for_its_own_task(tiny, tmp_pa
 
 
 BAD = {
-    "a picture larger than the source's frame": ({"picture": 13}, {}, "frame must be at least as large as picture"),
+    "a image larger than the source's frame": ({"image": 13}, {}, "frame must be at least as large as image"),
     "fewer source than target classes": ({"source_classes": 9}, {}, "has 9 and the data 10"),
     "a frame too small for the source": ({}, MOBILE, "at least 32x32 pixels"),
-    "a grey picture for a colour source": ({"frame": 32}, {**MOBILE, "options": {"channels": 1}}, "channels = 3"),
+    "a grey image for a colour source": ({"frame": 32}, {**MOBILE, "options": {"channels": 1}}, "channels = 3"),
 }
 
 

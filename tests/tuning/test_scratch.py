@@ -22,8 +22,8 @@ def test_everything_is_trained_from_a_fresh_initialisation():
     assert all(torch.equal(value, scales[name]) for name, value in net.named_parameters())
     kinds = {type(module) for module in net.modules()}
     assert nn.GroupNorm in kinds and FrozenBatchNorm not in kinds
-    pictures = torch.randn(3, *TASK.shape)
-    torch.testing.assert_close(net(pictures)[:1], net(pictures[:1]), atol=1e-4, rtol=1e-4)
+    images = torch.randn(3, *TASK.shape)
+    torch.testing.assert_close(net(images)[:1], net(images[:1]), atol=1e-4, rtol=1e-4)
 
 
 def test_another_start_is_refused_in_one_sentence(tiny, tmp_path):

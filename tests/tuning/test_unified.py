@@ -59,7 +59,7 @@ def test_head_rounds_are_a_number_or_a_share(asked, first):
 
 @pytest.mark.parametrize("asked", [-1, 6, -0.1, 1.5])
 def test_a_switch_outside_the_run_is_refused(asked, tiny, tmp_path):
-    with pytest.raises(SordinoError, match=f"but {asked} came"):
+    with pytest.raises(SordinoError, match=f"but got {asked}"):
         sordino.run(tiny(**unified(asked)), out=tmp_path / "run")
 
 

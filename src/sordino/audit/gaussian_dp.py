@@ -78,12 +78,12 @@ def epsilon_lower_bound_by_repeats(absent: ArrayLike, present: ArrayLike, *, del
 
 def _lower_bound(absent: ArrayLike, present: ArrayLike, strength: Strength, confidence: float) -> float:
     if not 0 < confidence < 1:
-        raise SordinoError(f"A confidence lies between 0 and 1, but {confidence} came; use for instance 0.95.")
+        raise SordinoError(f"A confidence lies between 0 and 1, but got {confidence}; use for instance 0.95.")
     without, having = (np.asarray(samples, dtype=np.float64).ravel() for samples in (absent, present))
     if min(len(without), len(having)) < FEWEST_SAMPLES or not np.isfinite([without.sum(), having.sum()]).all():
         raise SordinoError(
-            f"An audit needs at least {FEWEST_SAMPLES} finite samples of each input, but {len(without)} and {len(having)} "
-            "came, or some are not finite; repeat the release more often."
+            f"An audit needs at least {FEWEST_SAMPLES} finite samples of each input, but got {len(without)} and {len(having)}, "
+            "or some are not finite; repeat the release more often."
         )
     (fix_without, count_without), (fix_having, count_having) = (_halves(samples) for samples in (without, having))
     pooled = np.concatenate([fix_without, fix_having])

@@ -79,8 +79,8 @@ def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float,
     """The largest ε that this many correct guesses refute at δ; 0 where they refute nothing."""
     if not (0 <= correct <= guesses <= canaries and 0 <= delta <= 1 and 0 < confidence < 1):
         raise SordinoError(
-            "An audit needs correct ≤ guesses ≤ canaries, δ in [0, 1] and a confidence in (0, 1), but "
-            f"{correct}, {guesses}, {canaries}, {delta} and {confidence} came; check their order."
+            "An audit needs correct ≤ guesses ≤ canaries, δ in [0, 1] and a confidence in (0, 1), but got "
+            f"{correct}, {guesses}, {canaries}, {delta} and {confidence}; check their order."
         )
     level = 1 - confidence
     refuted, standing = 0.0, 1.0

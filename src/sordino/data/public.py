@@ -14,7 +14,7 @@ from sordino.settings import validated
 
 
 def public_settings(table: Mapping[str, Any], *, shape: tuple[int, ...], where: str) -> SourceSettings:
-    """How to load what was marked public, resized to pictures of this shape; anything not marked so is refused."""
+    """How to load what was marked public, resized to images of this shape; anything not marked so is refused."""
     fitted = dict(table)
     if len(shape) == 3:
         fitted.setdefault("resize", shape[-1])

@@ -56,7 +56,7 @@ def _in_shape_of(private: Source, public: Source) -> Source:
 
 
 def _refuse_shared_files(private: Source, public: Source) -> None:
-    """Compare pictures as they stand in their files, where these have one size."""
+    """Compare images as they stand in their files, where these have one size."""
     if private.origin is None or public.origin is None:
         return
     try:
@@ -65,13 +65,13 @@ def _refuse_shared_files(private: Source, public: Source) -> None:
             return  # none can be equal, or they have been compared as they are
         own, others = raw_inputs(private.origin), raw_inputs(public.origin)[0]
     except SordinoError:
-        return  # pictures of several sizes have been compared in the private shape
+        return  # images of several sizes have been compared in the private shape
     for part, inputs in zip(("training", "test"), own, strict=False):
         _refuse(overlap(*_alike(inputs, others)), part, private, public)
 
 
 def _alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Pictures with the same number of channels."""
+    """Images with the same number of channels."""
     if a.shape[1] == b.shape[1]:
         return a, b
     grey_a, grey_b = (images.fit(each, resize=None, channels=1) for each in (a, b))

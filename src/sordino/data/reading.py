@@ -54,7 +54,7 @@ def read_split(split: Split, class_names: tuple[str, ...], settings: SourceSetti
 
 
 def to_examples(array: Array, labels: Array, rows: Array, kind: Kind, settings: SourceSettings) -> Examples:
-    """The chosen rows, and pictures of those alone brought to size."""
+    """The chosen rows, and images of those alone brought to size."""
     if not np.array_equal(rows, np.arange(len(labels))):
         array, labels = array[rows], labels[rows]
     dtypes: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}

@@ -136,12 +136,12 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
 
 
 def raw_shape(origin: Origin) -> tuple[int, ...]:
-    """The shape of a picture as it stands in the file."""
+    """The shape of a image as it stands in the file."""
     return _unfitted(origin).train.shape
 
 
 def raw_inputs(origin: Origin) -> list[Tensor]:
-    """The pictures of the training rows as they stand in the file, before any resizing, and of test rows from the same source."""
+    """The images of the training rows as they stand in the file, before any resizing, and of test rows from the same source."""
     raw = _unfitted(origin)
     train_rows, test_rows = _rows(raw, origin.settings, origin.seed, origin.test)
     train = raw.train.inputs()

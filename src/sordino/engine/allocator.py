@@ -26,7 +26,7 @@ def tune_allocator() -> bool:
     """
     choice = os.environ.get(VARIABLE, "tuned")
     if choice not in ("tuned", "system"):
-        raise SordinoError(f"{VARIABLE} must be 'tuned' or 'system', but {choice!r} came; correct it or unset it.")
+        raise SordinoError(f"{VARIABLE} must be 'tuned' or 'system', but got {choice!r}; correct it or unset it.")
     if choice == "system" or sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt

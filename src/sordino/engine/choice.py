@@ -261,7 +261,7 @@ def _noisy_steps(method: Method) -> NoisySgd:
     steps = method.job
     if not isinstance(steps, NoisySgd) or steps.local_steps != 1:
         raise SordinoError(
-            "tuning = 'auto' chooses for one noisy step inside each client and round, but another method came; set [method] "
+            "tuning = 'auto' chooses for one noisy step inside each client and round, but got another method; set [method] "
             "name = 'dp-sgd' with local_steps = 1, give 'fedceo' such noisy_steps, or choose tuning = 'head' or 'full'."
         )
     return steps

@@ -31,8 +31,8 @@ def features_folder() -> Path:
 class FeatureStore:
     """Keeps one body's outputs in parts of a thousand rows, each named by the body and the rows it comes from.
 
-    The outputs are as private as the pictures they come from and never leave the machine that holds those; whoever may
-    not read the pictures must not be able to read the folder either.
+    The outputs are as private as the images they come from and never leave the machine that holds those; whoever may
+    not read the images must not be able to read the folder either.
     """
 
     def __init__(self, body: nn.Module, device: torch.device) -> None:

@@ -108,7 +108,7 @@ def measure(
     """Robust accuracy at each noise, and ρ, the most that probabilities moved per unit of distance in the parameters."""
     if draws < 1 or not noise or min(noise) < 0 or not all(map(math.isfinite, noise)):
         raise SordinoError(
-            f"Robustness needs at least one draw and noise of 0 or more, but {draws} draws of {list(noise)} came."
+            f"Robustness needs at least one draw and noise of 0 or more, but got {draws} draws of {list(noise)}."
         )
     device = device or torch.device("cpu")
     net = subject.net.to(device)

@@ -33,7 +33,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
-            raise SordinoError(f"A sweep needs at least one seed, but {self.seeds} came; three show the spread.")
+            raise SordinoError(f"A sweep needs at least one seed, but got {self.seeds}; three show the spread.")
 
     def points(self) -> list[Point]:
         return list(itertools.product(*([f"{key}={value}" for value in values] for key, values in self.axes.items())))
@@ -57,7 +57,7 @@ def read_axes(texts: Sequence[str]) -> dict[str, list[str]]:
         key, equals, values = text.partition("=")
         if not equals or not key or not values:
             raise SordinoError(
-                f"--over takes key=v1,v2,..., but {text!r} came; write for instance --over privacy.epsilon=1,4."
+                f"--over takes key=v1,v2,..., but got {text!r}; write for instance --over privacy.epsilon=1,4."
             )
         axes[key] = _split(values)
     return axes

@@ -380,7 +380,7 @@ def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff
         return dataclasses.replace(tariff, per_client=each, noise_multiplier=max(each.values()), retires=True)
     if privacy.epsilon is None:
         raise SordinoError(
-            "[privacy] needs epsilon (the target) or noise_multiplier, but neither came; set one, or choose method 'fedavg' for no privacy."
+            "[privacy] needs epsilon (the target) or noise_multiplier, but got neither; set one, or choose method 'fedavg' for no privacy."
         )
     return dataclasses.replace(tariff, noise_multiplier=_calibrated_for_all(tariff, privacy, privacy.epsilon))
 

@@ -13,16 +13,16 @@ BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS, MOST_WEIGHTS_PER_POSITION = 16, 64, 600_0
 PLACES = 16
 
 
-def suits(weight: Tensor, pictures: Tensor, *, stride: int, padding: int) -> bool:
-    """Whether the kernel can convolve such pictures, both ways, and is the faster way."""
+def suits(weight: Tensor, images: Tensor, *, stride: int, padding: int) -> bool:
+    """Whether the kernel can convolve such images, both ways, and is the faster way."""
     outputs, channels, *kernel = weight.shape
-    positions = pictures.shape[2] * pictures.shape[3]
+    positions = images.shape[2] * images.shape[3]
     return (
         kernel == [3, 3]
         and stride == padding == 1
         and channels % BLOCK == outputs % BLOCK == 0
         and positions >= FEWEST_POSITIONS
-        and weight.numel() <= min(MOST_WEIGHTS, MOST_WEIGHTS_PER_POSITION * len(pictures) * positions)
+        and weight.numel() <= min(MOST_WEIGHTS, MOST_WEIGHTS_PER_POSITION * len(images) * positions)
     )
 
 
@@ -44,18 +44,18 @@ def passed_back(grads: Tensor, weight: Tensor) -> Tensor:
 
 
 def _convolved(
-    pictures: Tensor, weight: Tensor, first: int, layout: tuple[int, int, int, int, int, int], bias: Tensor | None
+    images: Tensor, weight: Tensor, first: int, layout: tuple[int, int, int, int, int, int], bias: Tensor | None
 ) -> Tensor:
     kernels = library()
     assert kernels is not None
-    pictures = channels_last(pictures)
-    (examples, channels, height, width), outputs = pictures.shape, layout[1]
-    transformed = pictures.new_empty(PLACES, channels, outputs)
+    images = channels_last(images)
+    (examples, channels, height, width), outputs = images.shape, layout[1]
+    transformed = images.new_empty(PLACES, channels, outputs)
     kernels.conv3x3_weights(weight.data_ptr() + first * weight.element_size(), transformed.data_ptr(), *layout)
     bias = None if bias is None else bias.contiguous()
     found = torch.empty((examples, outputs, height, width), memory_format=torch.channels_last)
     sizes = examples, height, width, channels, outputs
-    tensors = addresses(pictures, transformed, bias, found)
-    if kernels.conv3x3(*tensors, *sizes, threads(pictures.numel())):
-        raise MemoryError("No memory for the tiles of one picture per thread.")
+    tensors = addresses(images, transformed, bias, found)
+    if kernels.conv3x3(*tensors, *sizes, threads(images.numel())):
+        raise MemoryError("No memory for the tiles of one image per thread.")
     return found

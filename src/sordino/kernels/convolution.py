@@ -91,7 +91,7 @@ def _fill(kernel: str, found: Tensor, inputs: Tensor, grads: Tensor, geometry: G
     (examples, channels, *sides), (_, outputs, *out_sides) = inputs.shape, grads.shape
     sizes = (examples, *sides, channels, *out_sides, outputs, *geometry.kernel, geometry.stride, geometry.padding)
     if getattr(library(), kernel)(*addresses(inputs, grads, found), *sizes, threads(inputs.numel())):
-        raise MemoryError("No memory for one padded picture per thread.")
+        raise MemoryError("No memory for one padded image per thread.")
 
 
 def arrange(totals: Tensor) -> Tensor:

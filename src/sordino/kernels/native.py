@@ -85,7 +85,7 @@ def reachable(tensor: Tensor) -> bool:
 
 
 def readable(tensor: Tensor) -> bool:
-    """Whether kernels can read this tensor as a batch of channels-last pictures."""
+    """Whether kernels can read this tensor as a batch of channels-last images."""
     return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and reachable(tensor)
 
 

@@ -113,7 +113,7 @@ class FedCeo(LocalSgd):
         return {"model": average}
 
     def smooth_models(self, stack: Tensor, threshold: float, space: FlatSpace) -> tuple[Tensor, dict[str, Tensor]]:
-        """The models, one row each, smoothed against each other; and pictures of both, which are not private."""
+        """The models, one row each, smoothed against each other; and figures of both, which are not private."""
         smoothed, spectra = stack.clone(), {}
         for name, parameter in self._smoothed_views(smoothed, space).items():
             copies, values = smooth_with_spectrum(parameter, threshold)

@@ -1,4 +1,4 @@
-"""AlexNet for pictures of 32x32 pixels."""
+"""AlexNet for images of 32x32 pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sordino.models.registry import MODELS, require_at_least
 @MODELS.register("alexnet")
 @dataclass(frozen=True, kw_only=True)
 class AlexNet:
-    """Five 3x3 convolutions and two dense layers with dropout, for small pictures such as 32x32."""
+    """Five 3x3 convolutions and two dense layers with dropout, for small images such as 32x32."""
 
     features: int = 4096
     dropout: float = 0.5

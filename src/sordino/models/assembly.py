@@ -22,7 +22,7 @@ def build(
     """The model called `name`, or the one that `your.module:function` returns; the same seed gives the same weights."""
     inputs = Inputs(shape=shape, vocabulary=vocabulary)
     if classes < 1:
-        raise SordinoError(f"A model needs at least one class, but {classes} came; check the data source.")
+        raise SordinoError(f"A model needs at least one class, but got {classes}; check the data source.")
     with seeded(seed):
         if ":" in name:
             return build_custom(name, inputs, classes, settings)

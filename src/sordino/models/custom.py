@@ -104,7 +104,7 @@ def _check_answer(path: str, model: nn.Module, examples: Tensor, classes: int) -
     finally:
         model.train(training)
     if not isinstance(logits, Tensor) or logits.shape != (len(examples), classes):
-        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise SordinoError(
-            f"{path} must return logits of shape (batch, {classes}), but for a batch of {len(examples)} {came} came."
+            f"{path} must return logits of shape (batch, {classes}), but got {got} for a batch of {len(examples)}."
         )

@@ -18,8 +18,8 @@ class Inputs:
     def __post_init__(self) -> None:
         if not self.shape or min(self.shape) < 1 or self.vocabulary < 0:
             raise SordinoError(
-                f"A model needs examples with at least one number each, but shape {self.shape} with a vocabulary of "
-                f"{self.vocabulary} came; check the data source."
+                f"A model needs examples with at least one number each, but got shape {self.shape} with a vocabulary of "
+                f"{self.vocabulary}; check the data source."
             )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""LeNet-5, in the wide form used for colour pictures."""
+"""LeNet-5, in the wide form used for colour images."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Dropout(nn.Module):
     def __init__(self, probability: float) -> None:
         super().__init__()
         if not 0 <= probability < 1:
-            raise SordinoError(f"[model] dropout must lie in [0, 1), but {probability} came; choose 0 for none.")
+            raise SordinoError(f"[model] dropout must lie in [0, 1), but got {probability}; choose 0 for none.")
         self.probability = probability
         self.generator: torch.Generator | None = None
 

@@ -19,9 +19,9 @@ from sordino.settings import AtLeastOne, validated
 @MODELS.register("prepared")
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The body of `source` on enlarged pictures, its features projected to `components` of one length; start = 'distilled' fits it.
+    """The body of `source` on enlarged images, its features projected to `components` of one length; start = 'distilled' fits it.
 
-    With `mirror` the features are the mean over the picture and its mirror image.
+    With `mirror` the features are the mean over the image and its mirror image.
     """
 
     source: str = "efficientnet_lite0"
@@ -33,25 +33,25 @@ class Prepared:
         channels, height, width = inputs.images("prepared", least=1)
         if self.side < max(height, width):
             raise SordinoError(
-                f"Model 'prepared' enlarges pictures to side = {self.side}, but the data are {inputs}; choose a larger side."
+                f"Model 'prepared' enlarges images to side = {self.side}, but the data are {inputs}; choose a larger side."
             )
         source = self.build_source(channels, self.side, classes)
         features = source.head.in_features
         assert isinstance(features, int)
         if self.components > features:
             raise SordinoError(
-                f"Model {self.source!r} has {features} features, but components = {self.components} came; choose fewer."
+                f"Model {self.source!r} has {features} features, but got components = {self.components}; choose fewer."
             )
         body = PreparedBody(source.body, features=features, settings=self)
         return PreparedNet(body=body, head=nn.Linear(self.components, classes))
 
     def build_source(self, channels: int, side: int, classes: int) -> Net:
-        """The source model as it is by itself, for pictures of this side."""
+        """The source model as it is by itself, for images of this side."""
         shape = (channels, side, side)
         try:
             source: Net = validated(MODELS[self.source], {}, where="model").build(Inputs(shape=shape), classes)
         except SordinoError as refusal:
-            raise SordinoError(f"Model 'prepared' needs pictures that its source takes: {refusal}") from refusal
+            raise SordinoError(f"Model 'prepared' needs images that its source takes: {refusal}") from refusal
         if not isinstance(source.head, nn.Linear):
             raise SordinoError(
                 f"Model 'prepared' needs a source with a linear head, but {self.source!r} has another; choose another source."
@@ -66,10 +66,10 @@ class PreparedNet(Net):
 
 
 class PreparedBody(nn.Module):
-    """From pictures to features of length √components.
+    """From images to features of length √components.
 
     Formal guarantee: mean and directions are set from public data alone, and each example's features depend on that
-    example alone, so whatever is bounded per example on the features is bounded per example on the pictures.
+    example alone, so whatever is bounded per example on the features is bounded per example on the images.
     """
 
     mean: Tensor
@@ -87,7 +87,7 @@ class PreparedBody(nn.Module):
         return normalize(projected, dim=1) * math.sqrt(self.settings.components)
 
     def describe(self, inputs: Tensor) -> Tensor:
-        """The source's features of the enlarged pictures, before any projection."""
+        """The source's features of the enlarged images, before any projection."""
         enlarged = enlarge(inputs, self.settings.side)
         features: Tensor = self.source(enlarged).flatten(1)
         if self.settings.mirror:
@@ -98,7 +98,7 @@ class PreparedBody(nn.Module):
         return f"side={self.settings.side}, mirror={self.settings.mirror}"
 
 
-def enlarge(pictures: Tensor, side: int) -> Tensor:
-    """Normalised pictures at a larger side, by bicubic interpolation, in the memory order that convolutions like best."""
-    larger = interpolate(pictures, size=(side, side), mode="bicubic", align_corners=False)
+def enlarge(images: Tensor, side: int) -> Tensor:
+    """Normalised images at a larger side, by bicubic interpolation, in the memory order that convolutions like best."""
+    larger = interpolate(images, size=(side, side), mode="bicubic", align_corners=False)
     return larger.contiguous(memory_format=torch.channels_last)

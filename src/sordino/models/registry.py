@@ -22,4 +22,4 @@ def require_at_least(least: int, **settings: int) -> None:
     """Refuse the first setting that is too small."""
     for name, value in settings.items():
         if value < least:
-            raise SordinoError(f"[model] {name} must be at least {least}, but {value} came; choose a larger one.")
+            raise SordinoError(f"[model] {name} must be at least {least}, but got {value}; choose a larger one.")

@@ -1,4 +1,4 @@
-"""A frozen classifier with a trained border around its pictures and a trained map of its logits."""
+"""A frozen classifier with a trained border around its images and a trained map of its logits."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ BORDER = "body.border.values"
 
 
 class Border(nn.Module):
-    """Puts the picture into the middle of a frame of zeros and adds tanh(mask · values), where the mask spares the picture."""
+    """Puts the image into the middle of a frame of zeros and adds tanh(mask · values), where the mask spares the image."""
 
     mask: Tensor
     live: Tensor
     """Where in the flattened frame values have any effect."""
 
-    def __init__(self, *, channels: int, frame: int, picture: int) -> None:
+    def __init__(self, *, channels: int, frame: int, image: int) -> None:
         super().__init__()
         self.values = nn.Parameter(torch.zeros(channels, frame, frame))
-        self._picture = (picture, picture)
-        before = (frame - picture) // 2
-        self._margins = [before, frame - picture - before] * 2
-        mask = pad(torch.zeros(channels, picture, picture), self._margins, value=1.0)
+        self._image = (image, image)
+        before = (frame - image) // 2
+        self._margins = [before, frame - image - before] * 2
+        mask = pad(torch.zeros(channels, image, image), self._margins, value=1.0)
         self.register_buffer("mask", mask, persistent=False)
         self.register_buffer("live", mask.flatten().nonzero().squeeze(1), persistent=False)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        return pad(self._fitted(pictures), self._margins) + torch.tanh(self.mask * self.values)
+    def forward(self, images: Tensor) -> Tensor:
+        return pad(self._fitted(images), self._margins) + torch.tanh(self.mask * self.values)
 
-    def _fitted(self, pictures: Tensor) -> Tensor:
-        if tuple(pictures.shape[2:]) == self._picture:
-            return pictures
-        return interpolate(pictures, size=self._picture, mode="bilinear", antialias=True)
+    def _fitted(self, images: Tensor) -> Tensor:
+        if tuple(images.shape[2:]) == self._image:
+            return images
+        return interpolate(images, size=self._image, mode="bilinear", antialias=True)
 
 
 def book_border(capture: Capture, grads: Tensor, request: Request) -> dict[str, Booking]:
@@ -59,7 +59,7 @@ RULES[Border] = book_border
 
 
 class ReprogrammedBody(nn.Module):
-    """The source's logits for the framed picture. The source stays in evaluation mode, whatever mode is asked for.
+    """The source's logits for the framed image. The source stays in evaluation mode, whatever mode is asked for.
 
     **Formal guarantee.** In evaluation mode no layer of the source mixes examples or stores anything of the data.
     """
@@ -70,8 +70,8 @@ class ReprogrammedBody(nn.Module):
         self.source = source.eval()
         self._relu = relu
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        logits: Tensor = self.source(self.border(pictures))
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.source(self.border(images))
         return relu(logits) if self._relu else logits
 
     def train(self, mode: bool = True) -> ReprogrammedBody:
@@ -91,13 +91,13 @@ class Reprogrammed(Net):
         *,
         channels: int,
         frame: int,
-        picture: int,
+        image: int,
         source_classes: int,
         classes: int,
         relu: bool = False,
         seed: int | None = None,
     ) -> None:
-        border = Border(channels=channels, frame=frame, picture=picture)
+        border = Border(channels=channels, frame=frame, image=image)
         with seeded(seed):
             output_map = nn.Linear(source_classes, classes)
         super().__init__(body=ReprogrammedBody(border=border, source=source, relu=relu), head=output_map)

@@ -26,7 +26,7 @@ class ResNet20:
         require_at_least(1, width=self.width, groups=self.groups)
         if self.width % self.groups:
             raise SordinoError(
-                f"[model] width must be a multiple of groups, but width={self.width} and groups={self.groups} came; "
+                f"[model] width must be a multiple of groups, but got width={self.width} and groups={self.groups}; "
                 "change one of them."
             )
 

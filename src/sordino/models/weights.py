@@ -104,7 +104,7 @@ def _fixed(name: str, layer: nn.modules.batchnorm._BatchNorm) -> FrozenBatchNorm
 
 
 def colour_images(inputs: Inputs, model: str) -> None:
-    """Refuse what a model of colour pictures with a total stride of 32 cannot take."""
+    """Refuse what a model of colour images with a total stride of 32 cannot take."""
     channels, _, _ = inputs.images(model, least=32)
     if channels != 3:
         raise SordinoError(
@@ -162,9 +162,9 @@ def _check(origin: str, key: str, expected: Tensor, weights: Mapping[str, Tensor
         return  # older files lack it, and fixed normalisation does not use it
     if key not in weights:
         first = next(iter(weights), None)
-        came = "is empty" if first is None else f"begins with {first!r} of shape {_shape(weights[first])}"
+        got = "is empty" if first is None else f"begins with {first!r} of shape {_shape(weights[first])}"
         raise SordinoError(
-            f"{origin} has no {key!r} of shape {_shape(expected)}, which this model needs, and {came}; {remedy}."
+            f"{origin} has no {key!r} of shape {_shape(expected)}, which this model needs, and {got}; {remedy}."
         )
     if _shape(weights[key]) != _shape(expected):
         raise SordinoError(

@@ -33,10 +33,10 @@ LABEL_SCALE = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Teaching:
-    """How the pupil is taught: Adam with a short warm-up and a cosine. Each epoch takes so many `pictures` at random.
+    """How the pupil is taught: Adam with a short warm-up and a cosine. Each epoch takes so many `images` at random.
 
     The public labels count `label_weight` times as much as the teacher's answers. The pupil is taught at `lesson_side`, or
-    at the side at which the model will see pictures; a smaller one is cheaper and did no harm where it was tried.
+    at the side at which the model will see images; a smaller one is cheaper and did no harm where it was tried.
     """
 
     data: dict[str, Any]
@@ -45,7 +45,7 @@ class Teaching:
     teacher_side: AtLeastOne = 160
     lesson_side: AtLeastOne | None = None
     epochs: AtLeastOne = 20
-    pictures: AtLeastOne = 1000
+    images: AtLeastOne = 1000
     batch_size: AtLeastOne = 32
     learning_rate: Positive = 3e-4
     weight_decay: NotNegative = 1e-4
@@ -56,7 +56,7 @@ class Teaching:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """How many pixels: of a private picture, of what the pupil is shown, of what the teacher is shown."""
+    """How many pixels: of a private image, of what the pupil is shown, of what the teacher is shown."""
 
     private: int
     pupil: int
@@ -77,7 +77,7 @@ class Lessons:
         self._parameters: list[Tensor] = list(self._taught.parameters())
         self._adam = Adam(weight_decay=settings.weight_decay)
         self._moments = self._adam.moments(self._parameters)
-        self._steps_per_epoch = -(-min(settings.pictures, len(examples)) // settings.batch_size)
+        self._steps_per_epoch = -(-min(settings.images, len(examples)) // settings.batch_size)
 
     def run(self, store: Store, progress: Progress) -> None:
         """Teach, or go on from the last checkpoint."""
@@ -100,7 +100,7 @@ class Lessons:
     def _epoch(self, epoch: int, progress: Progress) -> None:
         generator = torch.Generator().manual_seed(stream_id("distil", self._settings.seed, epoch))
         total = self._settings.epochs * self._steps_per_epoch
-        rows = torch.randperm(len(self._examples), generator=generator)[: self._settings.pictures]
+        rows = torch.randperm(len(self._examples), generator=generator)[: self._settings.images]
         for number, batch in enumerate(rows.split(self._settings.batch_size)):
             step = epoch * self._steps_per_epoch + number
             gradients = list(torch.autograd.grad(self._loss(batch, generator), self._parameters))
@@ -125,8 +125,8 @@ class Lessons:
         misnamed = cross_entropy(LABEL_SCALE * self._namer(features), labels, label_smoothing=LABEL_SMOOTHING)
         return unlike + self._settings.label_weight * misnamed
 
-    def _seen(self, pictures: Tensor, side: int) -> Tensor:
-        pixels = pictures.to(device=self._device, dtype=torch.float32)
+    def _seen(self, images: Tensor, side: int) -> Tensor:
+        pixels = images.to(device=self._device, dtype=torch.float32)
         return enlarge(self._examples.normalisation.apply(pixels), side)
 
 

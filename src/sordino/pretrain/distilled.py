@@ -1,4 +1,4 @@
-"""Start from a source model that has learnt, on public pictures alone, to see coarse pictures as it sees sharp ones."""
+"""Start from a source model that has learnt, on public images alone, to see coarse images as it sees sharp ones."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ CHUNK = 64
 @STARTS.register("distilled")
 @dataclass(frozen=True, kw_only=True)
 class Distilled(Teaching, Start):
-    """A source model's weights, taught on sharp public pictures to see coarse ones; then a projection from the same pictures.
+    """A source model's weights, taught on sharp public images to see coarse ones; then a projection from the same images.
 
-    The teacher is the source model as it is in the file, shown crops of public pictures at `teacher_side`. The pupil, which
-    model 'prepared' keeps, is shown the same crops shrunk to the private pictures' side. Both steps are done once and kept
+    The teacher is the source model as it is in the file, shown crops of public images at `teacher_side`. The pupil, which
+    model 'prepared' keeps, is shown the same crops shrunk to the private images' side. Both steps are done once and kept
     in the store of pre-trained models. `seed` is not the experiment's: one public preparation serves all seeds.
 
-    Formal guarantee: private pictures are never read; only their shape is, which is public.
+    Formal guarantee: private images are never read; only their shape is, which is public.
     """
 
-    projection_pictures: AtLeastOne = 5000
+    projection_images: AtLeastOne = 5000
     shrinkage: NotNegative = 0.3
 
     def files(self, folder: Path) -> tuple[Path, ...]:
@@ -80,7 +80,7 @@ class Distilled(Teaching, Start):
     def _check_set(name: str, kind: str, shape: tuple[int, ...], facts: StartFacts) -> None:
         if kind != "image" or shape[0] != facts.shape[0] or min(shape[1:]) < facts.shape[-1]:
             raise SordinoError(
-                f"[start.data] needs pictures of {facts.shape[0]} channels and at least {facts.shape[-1]} pixels, like the private "
+                f"[start.data] needs images of {facts.shape[0]} channels and at least {facts.shape[-1]} pixels, like the private "
                 f"ones, but {name!r} has examples of shape {shape}; set channels or choose another set."
             )
 
@@ -115,7 +115,7 @@ class Distilled(Teaching, Start):
         other = body.settings.build_source(facts.shape[0], side, self.source_classes).body.state_dict()
         if [value.shape for value in other.values()] != [value.shape for value in body.source.state_dict().values()]:
             raise SordinoError(
-                f"Model {body.settings.source!r} has other weights for pictures of side {side} than of side "
+                f"Model {body.settings.source!r} has other weights for images of side {side} than of side "
                 f"{body.settings.side}; set teacher_side and lesson_side of [start] to {body.settings.side}."
             )
 
@@ -127,7 +127,7 @@ class Distilled(Teaching, Start):
             return found
         body.to(context.device).eval()
         chosen = torch.randperm(len(public.train), generator=torch.Generator().manual_seed(self.seed))
-        features = _coarse_features(body, public.train.take(chosen[: self.projection_pictures]), context)
+        features = _coarse_features(body, public.train.take(chosen[: self.projection_images]), context)
         mean, directions = fit_projection(features, body.settings.components, shrinkage=self.shrinkage)
         return store.keep({"mean": mean, "directions": directions}, {"settings": vars(self), "model": model})
 
@@ -141,14 +141,14 @@ def fingerprint(weights: Mapping[str, Tensor]) -> str:
     return sha256(save({key: weights[key].contiguous() for key in sorted(weights)})).hexdigest()
 
 
-def _coarse_features(body: PreparedBody, pictures: Examples, context: StartContext) -> Tensor:
+def _coarse_features(body: PreparedBody, images: Examples, context: StartContext) -> Tensor:
     chunks = []
     with torch.inference_mode():
-        for rows in torch.arange(len(pictures)).split(CHUNK):
-            part = pictures.take(rows)
+        for rows in torch.arange(len(images)).split(CHUNK):
+            part = images.take(rows)
             seen = Examples(
                 inputs=coarse(part.inputs, context.shape[-1]), labels=part.labels, normalisation=part.normalisation
             )
             chunks.append(body.describe(seen.features(context.device)).cpu())
-            context.progress(int(rows[-1]) + 1, len(pictures))
+            context.progress(int(rows[-1]) + 1, len(images))
     return torch.cat(chunks)

@@ -17,7 +17,7 @@ def fit_projection(features: Tensor, components: int, *, shrinkage: float) -> tu
     """
     if len(features) <= components:
         raise SordinoError(
-            f"A projection to {components} components needs more public pictures than that, but {len(features)} came; "
+            f"A projection to {components} components needs more public images than that, but got {len(features)}; "
             "take more of them or fewer components."
         )
     exact = features.double()

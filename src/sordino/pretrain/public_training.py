@@ -32,7 +32,7 @@ CHUNK = 512
 
 @dataclass(frozen=True, kw_only=True)
 class PublicTraining(Start):
-    """SGD with momentum and weight decay on a data set marked public, resized to the pictures of the private one.
+    """SGD with momentum and weight decay on a data set marked public, resized to the images of the private one.
 
     The rate is divided by ten at half and at three quarters of all steps, or follows a cosine. With `keep_head = false` the
     public classes get a head of their own, which is dropped afterwards. `seed` is the experiment's unless given.

@@ -91,7 +91,7 @@ def spent(
     """ε of all `events` together, each as often as its count says; with `both`, every accountant's figure."""
     if not 0 <= delta < 1:
         raise SordinoError(
-            f"δ must be at least 0 and below 1, but {delta} came; a common choice is below 1/N for N units."
+            f"δ must be at least 0 and below 1, but got {delta}; a common choice is below 1/N for N units."
         )
     releases = canonical(events.items())
     if neighbours == "add-remove" and any(_fixed_size(event) for event, _ in releases):

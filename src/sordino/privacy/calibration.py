@@ -28,11 +28,11 @@ def calibrate(plan: Plan, *, epsilon: float, delta: float, neighbours: Neighbour
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise SordinoError(
-            f"The target ε must be a number above 0, but {epsilon} came; for no privacy use method = 'fedavg'."
+            f"The target ε must be a number above 0, but got {epsilon}; for no privacy use method = 'fedavg'."
         )
     if not 0 <= delta < 1:
         raise SordinoError(
-            f"δ must be at least 0 and below 1, but {delta} came; a common choice is below 1/N for N units."
+            f"δ must be at least 0 and below 1, but got {delta}; a common choice is below 1/N for N units."
         )
 
     def excess(noise_multiplier: float, *, precise: bool = False) -> float:

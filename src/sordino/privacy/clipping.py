@@ -34,7 +34,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if math.isnan(self.bound) or self.bound <= 0:
-            raise SordinoError(f"The clip norm must be a positive number, but {self.bound} came; set one such as 1.0.")
+            raise SordinoError(f"The clip norm must be a positive number, but got {self.bound}; set one such as 1.0.")
 
 
 def widening(groups: int, norm: Norm) -> float:
@@ -152,7 +152,7 @@ class StatisticBound:
     def __post_init__(self) -> None:
         if not (0 < self.largest < math.inf and 0 < self.moves < math.inf):
             raise SordinoError(
-                f"A statistic needs a finite range and sensitivity above zero, but {self.largest} and {self.moves} came."
+                f"A statistic needs a finite range and sensitivity above zero, but got {self.largest} and {self.moves}."
             )
 
     @property

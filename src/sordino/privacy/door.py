@@ -55,8 +55,8 @@ class Permit:
         moves = line.moving_clip and part == UPDATE
         if value.norm != line.norm or (value.bound > charged.clip_bound and not moves):
             raise SordinoError(
-                f"The ledger charged for an {line.norm} bound of {charged.clip_bound:g}, but a value bounded by "
-                f"{value.norm} {value.bound:g} came; clip it to what was charged."
+                f"The ledger charged for an {line.norm} bound of {charged.clip_bound:g}, but got a value bounded by "
+                f"{value.norm} {value.bound:g}; clip it to what was charged."
             )
         if self._drawn[part] >= line.releases:
             raise SordinoError(

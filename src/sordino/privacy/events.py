@@ -26,7 +26,7 @@ def joint(*noise_multipliers: float) -> float:
     Gaussian release of a vector whose sensitivity is (z₁⁻² + z₂⁻²)^(1/2). Sample the joint event, never its parts.
     """
     if not noise_multipliers or any(not z >= 0 for z in noise_multipliers):
-        raise SordinoError(f"Noise multipliers must be numbers ≥ 0, but {noise_multipliers} came; give at least one.")
+        raise SordinoError(f"Noise multipliers must be numbers ≥ 0, but got {noise_multipliers}; give at least one.")
     smallest = min(noise_multipliers)
     if smallest == 0 or math.isinf(smallest):
         return smallest
@@ -71,7 +71,7 @@ def from_json(data: Mapping[str, Any]) -> DpEvent:
         class_name, fields = _KINDS[data["kind"]]
         event: DpEvent = getattr(dp, class_name)(**{field: _event_value(data[name]) for name, field in fields.items()})
     except (KeyError, TypeError) as error:
-        raise SordinoError(f"A ledger event was expected, but {data!r} came; restore the file from a copy.") from error
+        raise SordinoError(f"A ledger event was expected, but got {data!r}; restore the file from a copy.") from error
     return event
 
 
@@ -152,7 +152,7 @@ def _leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
                 yield from _leaves(each, count)
         case dp.GaussianDpEvent(noise_multiplier=z) | dp.LaplaceDpEvent(noise_multiplier=z):
             if not z >= 0:
-                raise SordinoError(f"A noise multiplier must be a number ≥ 0, but {z} came.")
+                raise SordinoError(f"A noise multiplier must be a number ≥ 0, but got {z}.")
             if math.isfinite(z):
                 yield (type(event)(float(z)) if z > 0 else dp.NonPrivateDpEvent()), count
         case dp.PoissonSampledDpEvent() | dp.SampledWithoutReplacementDpEvent():
@@ -167,7 +167,7 @@ def _sampled_leaves(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]
     assert drawn is not None
     rate, inner = drawn
     if not 0 <= rate <= 1:
-        raise SordinoError(f"A unit is drawn with a probability between 0 and 1, but {describe(event)} came.")
+        raise SordinoError(f"A unit is drawn with a probability between 0 and 1, but got {describe(event)}.")
     content = canonical([(inner, 1)])
     if rate == 0 or not content:
         return

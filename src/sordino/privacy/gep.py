@@ -41,7 +41,7 @@ class Gep(Gaussian):
     def __post_init__(self) -> None:
         if not self.public:
             raise SordinoError(
-                "Mechanism 'gep' needs public examples to span its subspace, but none came; "
+                "Mechanism 'gep' needs public examples to span its subspace, but got none; "
                 "set [privacy] mechanism = { name = 'gep', public = { source = ..., visibility = 'public' } }."
             )
         if self.basis > self.anchors:

@@ -86,9 +86,9 @@ def read_lines(path: Path) -> list[Line]:
 def _header(path: Path, rows: list[bytes]) -> Header:
     found = _object(path, 0, rows[0]) if rows else {}
     if found.get("kind") != KIND or found.get("schema") != SCHEMA:
-        came = found.get("schema", 1) if found else "none"
+        got = found.get("schema", 1) if found else "none"
         raise SordinoError(
-            f"The ledger {path} should begin with a header of schema {SCHEMA}, but got schema {came}; it belongs to another "
+            f"The ledger {path} should begin with a header of schema {SCHEMA}, but got schema {got}; it belongs to another "
             "version or was edited, so use the version that wrote it or restore the folder from a copy."
         )
     try:

@@ -184,8 +184,8 @@ def _parts(out: Tensor, length: int) -> Iterator[Tensor]:
 
 def _check(size: int, name: str, value: float) -> None:
     if size < 0:
-        raise SordinoError(f"Noise needs a size of 0 or more, but {size} came; pass the number of coordinates.")
+        raise SordinoError(f"Noise needs a size of 0 or more, but got {size}; pass the number of coordinates.")
     if not (math.isfinite(value) and value >= 0):
         raise SordinoError(
-            f"Noise needs a finite {name} of 0 or more, but {value} came; check the clip norm and multiplier."
+            f"Noise needs a finite {name} of 0 or more, but got {value}; check the clip norm and multiplier."
         )

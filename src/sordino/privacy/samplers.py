@@ -40,7 +40,7 @@ class CohortSampler(ABC):
     def __post_init__(self) -> None:
         if self.participation_cap is not None and self.participation_cap < 1:
             raise SordinoError(
-                f"participation_cap must be at least 1, but {self.participation_cap} came; leave it out for no cap."
+                f"participation_cap must be at least 1, but got {self.participation_cap}; leave it out for no cap."
             )
         if not 0 < self.expected_cohort <= self.smallest_pool:
             pools = f" ({self.period} pools take turns under the participation cap)" if self.period > 1 else ""
@@ -134,7 +134,7 @@ class FixedSize(CohortSampler):
         super().__post_init__()
         if self.expected_cohort != int(self.expected_cohort):
             raise SordinoError(
-                f"A fixed-size cohort needs a whole number of clients, but {self.expected_cohort} came; use sampler = 'poisson'."
+                f"A fixed-size cohort needs a whole number of clients, but got {self.expected_cohort}; use sampler = 'poisson'."
             )
 
     @property

@@ -17,26 +17,26 @@ from sordino.tuning.strategy import TUNINGS
 @TUNINGS.register("reprogram")
 @dataclass(frozen=True, kw_only=True)
 class Reprogram(Bridge):
-    """A border around the picture and a linear map of the source's logits are trained; the source model is frozen.
+    """A border around the image and a linear map of the source's logits are trained; the source model is frozen.
 
-    The picture is resized to `picture` pixels in the middle of a frame of `frame` pixels, which is what the source sees;
-    the source has `source_classes`. Grey pictures need [data.options] channels = 3 for a source that was trained on colour.
+    The image is resized to `image` pixels in the middle of a frame of `frame` pixels, which is what the source sees;
+    the source has `source_classes`. Grey images need [data.options] channels = 3 for a source that was trained on colour.
 
     Formal guarantee: with clip = "joint" one example moves the sum by at most the clip norm. With "separate", border and
     map are each clipped to it, so together they move by √2 of it, and that is what the ledger charges.
     """
 
     frame: AtLeastOne = 224
-    picture: AtLeastOne = 200
+    image: AtLeastOne = 200
     source_classes: AtLeastOne = 1000
     relu: bool = False
     clip: Literal["joint", "separate"] = "joint"
 
     def __post_init__(self) -> None:
-        if self.picture > self.frame:
+        if self.image > self.frame:
             raise SordinoError(
-                f"[tuning] frame must be at least as large as picture, but the source sees {self.frame} pixels and the "
-                f"picture has {self.picture}; choose a smaller picture, or a larger frame if the source allows it."
+                f"[tuning] frame must be at least as large as image, but the source sees {self.frame} pixels and the "
+                f"image has {self.image}; choose a smaller image, or a larger frame if the source allows it."
             )
 
     def source_task(self, task: Task) -> Task:
@@ -55,7 +55,7 @@ class Reprogram(Bridge):
             net,
             channels=task.shape[0],
             frame=self.frame,
-            picture=self.picture,
+            image=self.image,
             source_classes=self.source_classes,
             classes=task.classes,
             relu=self.relu,
@@ -75,5 +75,5 @@ class Reprogram(Bridge):
         border = net.body.border
         return {
             "border": f"{border.values.numel():,} entries, of which {len(border.live):,} are live around a "
-            f"{self.picture}-pixel picture in a {self.frame}-pixel frame"
+            f"{self.image}-pixel image in a {self.frame}-pixel frame"
         }

@@ -34,7 +34,7 @@ def switch_round(head_rounds: int | float, rounds: int) -> int:
     if not 0 <= head_rounds <= (1 if share else rounds):
         expected = "a share between 0.0 and 1.0" if share else f"between 0 and {rounds} rounds"
         raise SordinoError(
-            f"[tuning] head_rounds takes {expected}, but {head_rounds} came; the head cannot be trained longer than the run lasts."
+            f"[tuning] head_rounds takes {expected}, but got {head_rounds}; the head cannot be trained longer than the run lasts."
         )
     return round(head_rounds * rounds) if share else int(head_rounds)
 

@@ -1,4 +1,4 @@
-/* Convolution of channels-last pictures by 3 x 3 weights, stride 1, one row of zeros around: Winograd's F(2x2, 3x3).
+/* Convolution of channels-last images by 3 x 3 weights, stride 1, one row of zeros around: Winograd's F(2x2, 3x3).
 
    Tiles of 2 x 2 results are computed from 4 x 4 inputs with 16 products in place of 36. Inputs, weights and results are
    transformed so that each of the 16 places is a matrix product over channels: PLACES x tiles x channels by
@@ -29,7 +29,7 @@ INLINE void spread(lanes a, lanes b, lanes c, lanes d, float *to, int64_t apart)
     STORE(to + 3 * apart, b - d);
 }
 
-/* rows 2j-1 to 2j+2 of a picture, transformed down the columns; the columns at either end stay zero */
+/* rows 2j-1 to 2j+2 of a image, transformed down the columns; the columns at either end stay zero */
 static void down_columns(const float *x, int64_t tile_row, const scratch *s, const plane *p) {
     const int64_t size = p->width * p->channels, apart = (2 * p->across + 2) * p->channels;
     const float *rows[4];
@@ -84,7 +84,7 @@ static void multiply(const float *inputs, const float *weights, float *products,
     }
 }
 
-/* 2 x 2 results from the 16 products of a tile; those outside of the picture are not written */
+/* 2 x 2 results from the 16 products of a tile; those outside of the image are not written */
 static void gather_results(float *y, const float *bias, int64_t tile_row, int64_t first_tile, int64_t apart,
                            const scratch *s, const plane *p) {
     const int64_t n = p->outputs, line = p->width * n;

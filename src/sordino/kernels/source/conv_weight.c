@@ -1,4 +1,4 @@
-/* The gradient of a convolution's weight, summed over the batch or example by example, from channels-last pictures.
+/* The gradient of a convolution's weight, summed over the batch or example by example, from channels-last images.
 
    For each row `ky` of the kernel, the fan_in = kernel width x channels values under it lie side by side in memory. A
    tile of up to six of them against BLOCK output channels stays in registers while the positions of a band of rows go
@@ -52,7 +52,7 @@ static int64_t rows_per_band(const geometry *s) {
     return rows < 1 ? 1 : rows;
 }
 
-/* the picture with its zero border; itself where there is none */
+/* the image with its zero border; itself where there is none */
 static const float *padded(const float *x, float *scratch, const geometry *s) {
     if (!s->padding)
         return x;

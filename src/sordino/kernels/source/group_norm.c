@@ -1,4 +1,4 @@
-/* Group normalisation of channels-last pictures: examples x positions x channels, channels a multiple of BLOCK; if
+/* Group normalisation of channels-last images: examples x positions x channels, channels a multiple of BLOCK; if
    asked, with something added to the result, and with negative results made zero.
 
    Every example is handled by itself and in the same order whatever the number of threads, so results have the same

@@ -1,4 +1,4 @@
-/* The largest of every two by two positions, or zero if that is negative, in channels-last pictures of even sides whose
+/* The largest of every two by two positions, or zero if that is negative, in channels-last images of even sides whose
    channels are a multiple of LANES. NaN stays NaN, and takes the gradient, as in torch. */
 #include "lanes.h"
 
@@ -40,7 +40,7 @@ static void backward_row(const float *x, const float *y, const float *g, float *
         }
 }
 
-/* rows: of all pictures together, an even number */
+/* rows: of all images together, an even number */
 void max_pool_forward(const float *x, float *y, int64_t rows, int64_t width, int64_t channels, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t row = 0; row < rows / 2; row++)

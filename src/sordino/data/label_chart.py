@@ -1,4 +1,4 @@
-"""The labels of every client as a picture in the terminal."""
+"""The labels of every client as a chart in the terminal."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rich.text import Text
 from sordino.data.partition import Labels, Partition
 
 CLIENTS_SHOWN = 20
-PICTURE_WIDTH = 50
+CHART_WIDTH = 50
 SHADES = "░▒▓█"
 COLD, HOT = (58, 84, 140), (255, 196, 61)
 
 
-def label_picture(partition: Partition, labels: Labels, class_names: tuple[str, ...]) -> RenderableType:
+def label_chart(partition: Partition, labels: Labels, class_names: tuple[str, ...]) -> RenderableType:
     """One line per client and one block per class, brighter and fuller the larger the class's share of the client.
 
-    Exact counts are not private: the picture is a diagnostic of a simulation, and says so.
+    Exact counts are not private: the chart is a diagnostic of a simulation, and says so.
     """
     shown = min(partition.clients, CLIENTS_SHOWN)
-    bins = min(len(class_names), PICTURE_WIDTH)
-    width = max(1, min(PICTURE_WIDTH // bins, max(map(len, class_names)) + 1))
+    bins = min(len(class_names), CHART_WIDTH)
+    width = max(1, min(CHART_WIDTH // bins, max(map(len, class_names)) + 1))
     counts = np.stack(
         [np.bincount(labels[partition.of(client)], minlength=len(class_names)) for client in range(shown)]
     )

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from sordino.data.label_chart import label_chart
 from sordino.data.partition import PARTITIONERS
-from sordino.data.picture import label_picture
 
 
 def drawn(name: str, clients: int, class_names: tuple[str, ...]) -> list[str]:
     labels = np.arange(3000) % len(class_names)
     partition = PARTITIONERS[name]().split(labels, None, clients=clients, rng=np.random.default_rng(0))
     console = Console(file=io.StringIO(), width=80)
-    console.print(label_picture(partition, labels, class_names))
+    console.print(label_chart(partition, labels, class_names))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -34,7 +34,7 @@ def test_many_clients_are_summarised() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 10, 47, 100, 1000])
-def test_the_picture_fits_a_terminal(classes: int) -> None:
+def test_the_image_fits_a_terminal(classes: int) -> None:
     names = tuple(f"a rather long name {number}" for number in range(classes))
     lines = drawn("iid", 3, names)
     assert max(map(len, lines)) <= 80

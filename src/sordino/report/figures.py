@@ -1,4 +1,4 @@
-"""Pictures of a run as one stand-alone HTML page."""
+"""Figures of a run as one stand-alone HTML page."""
 
 from __future__ import annotations
 
