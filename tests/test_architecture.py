@@ -41,6 +41,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "cli",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -1,0 +1,51 @@
+"""Commands that list what there is: methods, data list, data show."""
+
+from __future__ import annotations
+
+from sordino.cli.application import AsJson, ExperimentFile, Overrides, app, data_app
+from sordino.cli.output import show_value
+from sordino.startup import quick_imports
+
+
+@app.command()
+def methods(as_json: AsJson = False) -> None:
+    """List every choice on every axis."""
+    with quick_imports():
+        from sordino.report.catalogue import axes
+        from sordino.report.terminal import axes_table
+
+    catalogue = axes()
+    show_value(catalogue, as_json, lambda: axes_table(catalogue))
+
+
+@data_app.command("list")
+def data_list(as_json: AsJson = False) -> None:
+    """Data sets that can be used by name on this machine."""
+    with quick_imports():
+        from sordino.data.source import known
+        from sordino.report.terminal import sources_table
+
+    sources = [{"name": entry.name, "format": entry.format, "path": str(entry.path or "")} for entry in known()]
+    show_value(sources, as_json, lambda: sources_table(sources))
+
+
+@data_app.command("show")
+def datashow_value(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
+    with quick_imports():
+        from sordino.data.label_chart import label_chart
+        from sordino.engine.setup import federate, make_method
+        from sordino.experiment import read
+
+    experiment = read(file, tuple(overrides or ()))
+    federated = federate(experiment, make_method(experiment))
+    source = federated.source
+    labels = source.train.labels.numpy()
+    counts = {
+        "clients": federated.partition.clients,
+        "sizes": federated.sizes,
+        "classes": source.classes,
+        "test": source.n_test,
+        "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
+    }
+    show_value(counts, as_json, lambda: label_chart(federated.partition, labels, source.class_names))
