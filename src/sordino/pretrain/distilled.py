@@ -91,11 +91,13 @@ class Distilled(Teaching, Start):
         teaching = Teaching(**{name: getattr(self, name) for name in Teaching.__dataclass_fields__})
         model = {"source": body.settings.source, "sides": vars(sides), "weights": fingerprint(weights)}
         store = self._store(teaching, public, model, context)
-        if (found := store.trained()) is not None:
-            return found
-        pupil = copy.deepcopy(teacher.body)
-        Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
-        return store.keep(pupil.state_dict(), {"settings": vars(teaching), "model": model})
+
+        def train() -> Trained:
+            pupil = copy.deepcopy(teacher.body)
+            Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
+            return store.keep(pupil.state_dict(), {"settings": vars(teaching), "model": model})
+
+        return store.once(train)
 
     def _sides(self, body: PreparedBody, facts: StartFacts) -> Sides:
         pupil = self.lesson_side or body.settings.side

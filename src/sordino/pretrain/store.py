@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from sordino.core import SordinoError
 from sordino.data.locate import data_folder
 from sordino.data.public import digest
-from sordino.files import disk_errors, to_json, write_whole
+from sordino.files import disk_errors, locked, make_folder, to_json, write_whole
 
 if TYPE_CHECKING:
     from sordino.data.source import Source
@@ -93,6 +93,14 @@ class Store:
         self._key = key
         self._folder = store_folder() / key
         self._checkpoint = self._folder / "checkpoint.safetensors"
+
+    def once(self, train: Callable[[], Trained]) -> Trained:
+        """What was trained before, or what `train` makes now; another process that wants the same waits, and then finds it."""
+        if (found := self.trained()) is not None:
+            return found
+        make_folder(self._folder)
+        with locked(self._folder / ".lock"):
+            return self.trained() or train()
 
     def trained(self) -> Trained | None:
         return read_trained(self._folder) if (self._folder / RECORD).exists() else None
