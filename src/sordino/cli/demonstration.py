@@ -20,7 +20,8 @@ def demo(
     """Compare no privacy, private from scratch, and private from a public start, on embedded data."""
     with quick_imports():
         from sordino.demo import run_demo
-        from sordino.report.terminal import summary_table, watching
+        from sordino.report.progress import watching
+        from sordino.report.terminal import summary_table
 
     with watching(quiet=as_json) as watch:
         summaries = run_demo(out, watch)

@@ -22,7 +22,8 @@ def run(
 ) -> None:
     """Run an experiment."""
     from sordino.experiment import read
-    from sordino.report.terminal import summary_table, watching
+    from sordino.report.progress import watching
+    from sordino.report.terminal import summary_table
 
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("runs") / experiment.name
@@ -59,7 +60,8 @@ def finish(
     as_json: AsJson = False,
 ) -> None:
     """Make model and summary of the rounds that an unfinished run has completed and paid for, and train no more."""
-    from sordino.report.terminal import summary_table, watching
+    from sordino.report.progress import watching
+    from sordino.report.terminal import summary_table
 
     with quick_imports():
         from sordino.engine.simulate import finish as finish_run

@@ -25,7 +25,8 @@ def pretrain(
         from sordino.engine.pretraining import pretrain as train
         from sordino.engine.simulate import Moment
         from sordino.experiment import read
-        from sordino.report.terminal import pretrained_table, watching
+        from sordino.report.progress import watching
+        from sordino.report.terminal import pretrained_table
 
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("pretrained") / experiment.name
@@ -59,7 +60,8 @@ def robustness(
     with quick_imports():
         from sordino.engine.robustness import measure, open_subject
         from sordino.engine.simulate import Moment
-        from sordino.report.terminal import robustness_table, watching
+        from sordino.report.progress import watching
+        from sordino.report.terminal import robustness_table
 
     scales = _numbers(noise)
     found = []

@@ -7,16 +7,24 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.application import AsJson, ExperimentFile, Overrides, app
+from sordino.cli.application import AsJson, Overrides, app
 from sordino.cli.output import show_value
 from sordino.startup import quick_imports
+
+SOME_FAILED = 1
+"""The exit code where runs failed and the others went on."""
 
 
 @app.command()
 def sweep(
-    file: ExperimentFile,
-    over: Annotated[list[str], typer.Option("--over", metavar="KEY=V1,V2", help="Values to try; repeat for a grid.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An experiment file (TOML), perhaps with [[case]] tables.")
+    ],
+    over: Annotated[
+        list[str] | None, typer.Option("--over", metavar="KEY=V1,V2", help="Values to try; repeat for a grid.")
+    ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Runs of each configuration.")] = 3,
+    jobs: Annotated[int, typer.Option("--jobs", help="Runs side by side, each in a process of its own.")] = 1,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default sweeps/NAME.")] = None,
     figure: Annotated[
@@ -24,18 +32,26 @@ def sweep(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a grid of settings with several seeds; what is done already is skipped."""
+    """Run a grid of settings with several seeds; what is done already is skipped, and what fails is told of."""
     with quick_imports():
-        from sordino.engine.sweep import Sweep, read_axes, run_sweep
-        from sordino.experiment import read_table
-        from sordino.report.terminal import sweep_table, watching
+        from sordino.report.sweep_progress import watching_sweep
+        from sordino.report.sweep_table import sweep_report
+        from sordino.sweeps.grid import read_sweep
+        from sordino.sweeps.running import run_sweep
 
-    table = read_table(file, tuple(overrides or ()))
-    grid = Sweep(table=table, axes=read_axes(over), seeds=seeds)
-    folder = out or Path("sweeps") / str(table["name"])
-    with watching(quiet=as_json) as watch:
-        rows = run_sweep(grid, folder, folder=file.resolve().parent, watch=watch)
-    from sordino.report.figures import sweep_figure, write_page
+    grid = read_sweep(file, tuple(overrides or ()), over=over or (), seeds=seeds)
+    folder = out or Path("sweeps") / str(grid.table["name"])
+    with watching_sweep(quiet=as_json) as look:
+        results = run_sweep(grid, folder, folder=file.resolve().parent, jobs=jobs, look=look)
+    content = results.to_json()
+    _draw([row for row in content["rows"] if row["runs"]], str(grid.table["name"]), figure or folder / "sweep.html")
+    show_value(content, as_json, lambda: sweep_report(content))
+    if results.problems:
+        raise typer.Exit(SOME_FAILED)
 
-    write_page(str(table["name"]), [sweep_figure(rows)], figure or folder / "sweep.html")
-    show_value(rows, as_json, lambda: sweep_table(rows))
+
+def _draw(rows: list[dict[str, object]], title: str, path: Path) -> None:
+    if rows:
+        from sordino.report.figures import sweep_figure, write_page
+
+        write_page(title, [sweep_figure(rows)], path)

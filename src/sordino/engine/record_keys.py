@@ -16,7 +16,7 @@ SUMMARY_KEYS: Needed = {
     "unit": str,
     "neighbours": str,
     "view": str,
-    "accuracy": NUMBER,
+    "accuracy": (*NUMBER, type(None)),
     "epsilon": dict,
     "noise_multiplier": NUMBER,
     "seconds": NUMBER,
@@ -25,6 +25,9 @@ SUMMARY_KEYS: Needed = {
 }
 PRETRAINED_KEYS: Needed = {"kind": str, "settings": dict, "seed": int, "model": dict, "shape": list, "classes": int}
 VIEW_KEYS: Needed = {"epsilon": (*NUMBER, str), "delta": NUMBER, "per_client": dict}
+KEPT_BACK = ("seconds", "non_private_diagnostics", "per_client")
+RELEASED_KEYS = {key: types for key, types in SUMMARY_KEYS.items() if key not in KEPT_BACK}
+RELEASED_VIEW_KEYS = {key: types for key, types in VIEW_KEYS.items() if key not in KEPT_BACK}
 
 
 def read_experiment_file(path: Path) -> dict[str, Any]:
@@ -42,8 +45,17 @@ def read_metrics_file(path: Path) -> list[dict[str, Any]]:
 
 def read_summary_file(path: Path) -> dict[str, Any]:
     """A summary with all that tables and sweeps read of it."""
+    return _summary(path, SUMMARY_KEYS, VIEW_KEYS)
+
+
+def read_released_summary_file(path: Path) -> dict[str, Any]:
+    """What may be published of a secure run's summary."""
+    return _summary(path, RELEASED_KEYS, RELEASED_VIEW_KEYS)
+
+
+def _summary(path: Path, keys: Needed, view_keys: Needed) -> dict[str, Any]:
     advice = "restore it from a copy, or run the experiment again in another --out folder"
-    summary = read_json_object(path, SUMMARY_KEYS, advice=advice)
+    summary = read_json_object(path, keys, advice=advice)
     for view in VIEWS:
-        checked_object(summary["epsilon"].get(view), VIEW_KEYS, what=f"The {view} view in {path}", advice=advice)
+        checked_object(summary["epsilon"].get(view), view_keys, what=f"The {view} view in {path}", advice=advice)
     return summary

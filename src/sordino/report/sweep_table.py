@@ -1,0 +1,82 @@
+"""A sweep as a table: one line per configuration, then what failed and what the choice among them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sordino.report.terminal import VIEWS, epsilon_text, mean_and_spread, number_text
+
+Row = Mapping[str, Any]
+
+
+def sweep_report(content: Mapping[str, Any]) -> list[Table | Text]:
+    """What `sweep.json` holds, for the terminal."""
+    rows = [row for row in content["rows"] if row["runs"]]
+    parts: list[Table | Text] = [sweep_table(rows, content["configurations_that_touched_private_data"])] if rows else []
+    if content["problems"]:
+        parts.append(Text(f"{len(content['problems'])} runs failed or could not be run:", style="red"))
+    parts += [Text(f"  {_label(one)}, seed {one['seed']}: {one['sentence']}") for one in content["problems"]]
+    return [*parts, Text(about_choice(content))]
+
+
+def sweep_table(rows: Sequence[Row], tried: int | None = None) -> Table:
+    """Mean and standard deviation over seeds, and the worst ε of each view."""
+    tried = len(rows) if tried is None else tried
+    table = Table(
+        title=f"{tried} configuration{'s' if tried != 1 else ''}, accuracy over seeds",
+        box=SIMPLE_HEAD,
+        caption="mean ± standard deviation over n seeds; ε of the worst client and seed; area: under accuracy over ε"
+        + ("; own: clients in their own mix of labels, outside every ε" if any(map(_has_own, rows)) else ""),
+    )
+    table.add_column("settings")
+    for column in ("accuracy", "n", *(f"ε {view}" for view in VIEWS), "s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            "\n".join(_setting(key, value) for key, value in row["settings"].items()) or "all",
+            _accuracy(row),
+            str(len(row["accuracies"])),
+            *(epsilon_text(row["epsilon"][view]) for view in VIEWS),
+            f"{row['seconds']:.1f}",
+        )
+    return table
+
+
+def about_choice(content: Mapping[str, Any]) -> str:
+    """What may be said of the best of them."""
+    if content.get("choice"):
+        return str(content["choice"]["sentence"])
+    tried = content["configurations_that_touched_private_data"]
+    if tried < 2:
+        return ""
+    return f"{tried} configurations touched the private data. The choice among them is not covered by any ε above; --choose prices it."
+
+
+def _has_own(row: Row) -> bool:
+    return "non_private_own_mix" in row
+
+
+def _setting(key: str, value: str) -> str:
+    return escape(value) if key == "case" else f"[dim]{escape(key.rpartition('.')[2])}=[/dim]{escape(value)}"
+
+
+def _label(problem: Row) -> str:
+    return ", ".join(value if key == "case" else f"{key}={value}" for key, value in problem["settings"].items())
+
+
+def _accuracy(row: Row) -> str:
+    own = row.get("non_private_own_mix")
+    extra = f"[dim]AUROC {number_text(row['auroc'])}, area {number_text(row['accuracy_epsilon_area'])}[/dim]"
+    return "\n".join(
+        [
+            mean_and_spread(row["accuracy"], float(row["spread"])),
+            *([f"own {mean_and_spread(own['mean'], float(own['spread']))}"] if own else []),
+            extra,
+        ]
+    )
