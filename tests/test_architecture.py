@@ -16,6 +16,7 @@ LAYERS = [
     {"models", "data"},
     {"pretrain", "tuning", "methods"},
     {"engine"},
+    {"sweeps"},
     {"report", "demo", "audit"},
     {"cli", "__init__"},
     {"__main__"},
@@ -42,6 +43,7 @@ SIBLINGS_ALLOWED = {
     "methods",
     "audit",
     "cli",
+    "sweeps",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -1,4 +1,4 @@
-"""Commands that look at finished runs: show."""
+"""Commands that look at finished runs: show, compare."""
 
 from __future__ import annotations
 
@@ -14,38 +14,25 @@ from sordino.startup import quick_imports
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs or sweeps.")],
     as_json: AsJson = False,
     check: Annotated[
         bool,
         typer.Option("--verify", help="Price the ledger again from its file alone, and compare with what is told."),
     ] = False,
     figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="HTML", help="Also draw the run into this page.")
+        Path | None, typer.Option("--figure", metavar="HTML", help="Also draw the runs into this page.")
     ] = None,
 ) -> None:
-    """Show a finished run, or check that a run folder holds together."""
-    if check:
-        with quick_imports():
-            from sordino.engine.verify import verify
-            from sordino.report.terminal import verification_table
-
-        found = verify(folder)
-        show_value(found, as_json, lambda: verification_table(found))
-        return
+    """Show finished runs and sweeps, or check that run folders hold together."""
     with quick_imports():
-        from sordino.engine.record import RunRecord, read_summary
-        from sordino.report.terminal import curve, summary_table
+        from sordino.report.shown import content_of, draw_runs, drawn
 
-    summary = read_summary(folder)
-    record = RunRecord(folder)
-    metrics = record.read_metrics()
+    shown = [content_of(folder, verified=check) for folder in folders]
     if figure is not None:
-        from sordino.report.figures import accuracy_figure, diagnostics_figures, write_page
-
-        figures = [accuracy_figure({summary["name"]: metrics}), *diagnostics_figures(record.read_diagnostics())]
-        write_page(summary["name"], figures, figure)
-    show_value({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
+        draw_runs(shown, figure)
+    content = [one.content for one in shown]
+    show_value(content[0] if len(content) == 1 else content, as_json, lambda: drawn(shown))
 
 
 @app.command()
@@ -69,6 +56,7 @@ def compare(
 ) -> None:
     """Which loses least at a budget: accuracy over ε with seeds, and whether differences are more than noise."""
     with quick_imports():
+        from sordino.report.comparison.choices import comparison_content
         from sordino.report.comparison.comparing import compare as compare_runs
         from sordino.report.comparison.runs import find_runs, read_view
         from sordino.report.comparison.tables import comparison_report
@@ -80,4 +68,5 @@ def compare(
         from sordino.report.comparison.tidy import write_csv
 
         write_csv(runs, csv)
-    show_value([contest.to_json() for contest in contests], as_json, lambda: comparison_report(contests))
+    content = comparison_content(contests, folders)
+    show_value(content, as_json, lambda: comparison_report(contests, about_choice=content["about_the_choice"]))

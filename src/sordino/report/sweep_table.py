@@ -34,10 +34,10 @@ def sweep_table(rows: Sequence[Row], tried: int | None = None) -> Table:
         caption="mean ± standard deviation over n seeds; ε of the worst client and seed; area: under accuracy over ε"
         + ("; own: clients in their own mix of labels, outside every ε" if any(map(_has_own, rows)) else ""),
     )
-    table.add_column("settings")
-    for column in ("accuracy", "n", *(f"ε {view}" for view in VIEWS), "s"):
+    table.add_column("settings", overflow="fold")
+    for column in ("accuracy", "n", *(f"ε\n{view}" for view in VIEWS), "s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
+    for row in _joined(rows):
         table.add_row(
             "\n".join(_setting(key, value) for key, value in row["settings"].items()) or "all",
             _accuracy(row),
@@ -46,6 +46,21 @@ def sweep_table(rows: Sequence[Row], tried: int | None = None) -> Table:
             f"{row['seconds']:.1f}",
         )
     return table
+
+
+def _joined(rows: Sequence[Row]) -> list[Row]:
+    """Configurations that are one and the same run, such as one without privacy at each ε, on one line."""
+    found: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        settings = row["settings"]
+        if before := found.get(tuple(row["runs"])):
+            earlier = before["settings"]
+            settings = {
+                key: earlier[key] if value in earlier[key].split(", ") else f"{earlier[key]}, {value}"
+                for key, value in settings.items()
+            }
+        found[tuple(row["runs"])] = {**row, "settings": settings}
+    return list(found.values())
 
 
 def about_choice(content: Mapping[str, Any]) -> str:
@@ -72,11 +87,12 @@ def _label(problem: Row) -> str:
 
 def _accuracy(row: Row) -> str:
     own = row.get("non_private_own_mix")
-    extra = f"[dim]AUROC {number_text(row['auroc'])}, area {number_text(row['accuracy_epsilon_area'])}[/dim]"
+    area = row["accuracy_epsilon_area"]
     return "\n".join(
         [
             mean_and_spread(row["accuracy"], float(row["spread"])),
             *([f"own {mean_and_spread(own['mean'], float(own['spread']))}"] if own else []),
-            extra,
+            f"[dim]AUROC {number_text(row['auroc'])}[/dim]",
+            *([] if area is None else [f"[dim]area {area:.3f}[/dim]"]),
         ]
     )

@@ -24,8 +24,8 @@ def epsilon_text(value: float | str) -> str:
     return "∞" if math.isinf(number) else f"{number:.3g}" if number >= 100 else f"{number:.3f}"
 
 
-def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
-    """One line per run, with ε in each view: of the worst client, at the run's δ."""
+def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> Table:
+    """One line per run, with ε in each view: of the worst client, at the run's δ. Runs go by their own names, or by these."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
     own = any(_own_mix(summary) for summary in summaries)
@@ -46,14 +46,14 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
             ]
         ),
     )
-    table.add_column("run")
-    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
+    table.add_column("run", overflow="fold")
+    for column in ("accuracy", *(f"ε\n{view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for summary in summaries:
+    for summary, name in zip(summaries, names or [summary["name"] for summary in summaries], strict=True):
         table.add_row(
-            f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
-            f"{share_text(summary['accuracy'])}{_noise(summary)}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
-            *(_epsilon_cell(summary, view) for view in VIEWS),
+            f"{escape(name)}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
+            f"{share_text(summary['accuracy'])}{_noise(summary)}\n{_other_scores(summary)}{_own_mix(summary)}",
+            *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}",
         )
@@ -87,10 +87,9 @@ def number_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _epsilon_cell(summary: Mapping[str, Any], view: str) -> str:
-    text = epsilon_text(summary["epsilon"][view]["epsilon"])
+def _other_scores(summary: Mapping[str, Any]) -> str:
     area = summary.get("accuracy_epsilon_area")
-    return text if area is None or view != summary["view"] else f"{text}\n[dim]area {area:.3f}[/dim]"
+    return f"[dim]AUROC {number_text(summary.get('auroc'))}{'' if area is None else f'{chr(10)}area {area:.3f}'}[/dim]"
 
 
 def _unequal(summary: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,12 +78,11 @@ def compare(
 
 def _contest(axis: Axis, by: str, view: View, epsilon: float | None) -> Contest:
     entries = make_entries(axis, by=by, view=view)
-    private = any(math.isfinite(entry.epsilon) for entry in entries)
     return Contest(
         axis=axis,
         by=by,
         view=view,
         entries=entries,
-        verdict=judge(entries, budget=epsilon if private else None, by=by),
+        verdict=judge(entries, budget=epsilon, by=by),
         also_differ=also_differ(axis.runs, by),
     )

@@ -30,6 +30,11 @@ class Entry:
     figures: Mapping[Hashable, float]
 
     @property
+    def key(self) -> str:
+        """The same for the same configuration on another axis."""
+        return next(iter(self.runs.values())).key
+
+    @property
     def mean(self) -> float:
         return statistics.mean(self.figures.values())
 

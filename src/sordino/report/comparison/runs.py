@@ -14,8 +14,8 @@ from sordino.files import to_json
 from sordino.methods import METHODS
 from sordino.methods.personal import Personalised
 
-NOT_A_CHOICE = frozenset({"name", "seed", "engine"})
-"""Sections and settings that do not tell one configuration from another."""
+NOT_A_CHOICE = ("name", "seed", "engine.", "privacy.noise_source")
+"""Settings that do not tell one configuration from another."""
 PRIVACY_LEVEL = ("privacy.epsilon", "privacy.noise_multiplier", "privacy.client_epsilon")
 """Settings that say how private a run is, and not what it does."""
 
@@ -112,7 +112,7 @@ def read_run(folder: Path) -> Run:
 
 def _settings(experiment: Mapping[str, Any]) -> dict[str, Any]:
     """By dotted name; where nothing is noised, without the level of a privacy that is not there."""
-    flat = dict(_flat({key: value for key, value in experiment.items() if key not in NOT_A_CHOICE}))
+    flat = {key: value for key, value in _flat(experiment) if not key.startswith(NOT_A_CHOICE)}
     if _has(experiment["method"]["name"], lambda build: build.protected is False):
         return {key: value for key, value in flat.items() if key not in (*PRIVACY_LEVEL, "privacy.clip_norm")}
     return flat

@@ -21,26 +21,14 @@ MOST_DIFFERENCES = 12
 """More are told of in JSON alone."""
 
 
-def comparison_report(contests: Sequence[Contest], *, choice_sentences: Sequence[str] = ()) -> list[Table | Text]:
+def comparison_report(contests: Sequence[Contest], *, about_choice: str) -> list[Table | Text]:
     """Everything, from top to bottom."""
     parts: list[Table | Text] = []
     if len(contests) > 1:
         parts.append(Text(NOT_ON_ONE_AXIS.format(count=len(contests))))
     for contest in contests:
         parts += _contest(contest)
-    tried = len({next(iter(entry.runs.values())).key for contest in contests for entry in contest.entries})
-    return [*parts, Text(about_choice(tried, choice_sentences))]
-
-
-def about_choice(tried: int, priced: Sequence[str] = ()) -> str:
-    """How many configurations were tried, and whether the choice among them was paid for."""
-    if priced:
-        return " ".join(priced)
-    if tried < 2:
-        return ""
-    return (
-        f"{tried} configurations were tried on the private data; the choice among them is not covered by any ε above."
-    )
+    return [*parts, Text(about_choice)]
 
 
 def _contest(contest: Contest) -> list[Table | Text]:
@@ -111,6 +99,8 @@ def _rank(one: Difference, contest: Contest) -> tuple[bool, float]:
 
 
 def _points(one: Difference) -> str:
+    if not one.pairs:
+        return "–"
     return f"{100 * one.mean:.2f}" if math.isnan(one.spread) else f"{100 * one.mean:.2f} ± {100 * one.spread:.2f}"
 
 

@@ -34,7 +34,7 @@ def judge(entries: Sequence[Entry], *, budget: float | None, by: str) -> Verdict
     compared = within(entries, budget)
     found = differences({entry.label: entry.figures for entry in compared})
     winner, sentence = _decide(compared, found, by)
-    at = "Without a promise of privacy" if math.isinf(budget) else f"At ε ≤ {budget:.4g}"
+    at = "Where nothing is promised (ε = ∞)" if math.isinf(budget) else f"At ε ≤ {budget:.4g}"
     return Verdict(budget=budget, compared=compared, differences=found, winner=winner, sentence=f"{at}, {sentence}")
 
 
