@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Column
 from rich.text import Text
 
 from sordino.report.terminal import epsilon_text
+
+SHORTEST_NAME, BESIDE_NAME = 16, 56
+"""Columns of a name at least, and of the bar, the count, the facts and the time beside it."""
 
 if TYPE_CHECKING:
     from sordino.engine.simulate import Moment, Watcher
@@ -35,13 +38,19 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
 
 
 def bar_columns() -> list[ProgressColumn]:
-    """Name, bar, count and facts; the name gives way where the terminal is narrow."""
+    """Name, bar, count and facts."""
     return [
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        TextColumn("{task.description}"),
         BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[facts]}", table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[facts]}"),
     ]
+
+
+def fitting(name: str, console: Console) -> str:
+    """A name that leaves room for what stands beside it: it gives way where the terminal is narrow."""
+    room = max(SHORTEST_NAME, console.width - BESIDE_NAME)
+    return escape(name if len(name) <= room else f"{name[: room - 1]}…")
 
 
 def facts_of(moment: Moment) -> str:
@@ -59,7 +68,7 @@ def _bars(progress: Progress) -> Watcher:
             progress.console.print(Text(moment.note))
         again = moment.done <= state.get("done", 0)
         if moment.stage != state.get("stage") or again:
-            task = progress.add_task(moment.stage, total=moment.total, facts="")
+            task = progress.add_task(fitting(moment.stage, progress.console), total=moment.total, facts="")
             state.update(stage=moment.stage, facts="", task=task)
         state["done"] = moment.done
         state["facts"] = facts_of(moment) or state["facts"]

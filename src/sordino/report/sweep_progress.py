@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from rich.progress import TaskID
 from rich.text import Text
 
-from sordino.report.progress import bar_columns, facts_of, write_line
+from sordino.report.progress import bar_columns, facts_of, fitting, write_line
 
 if TYPE_CHECKING:
     from sordino.engine.simulate import Moment
@@ -63,7 +63,7 @@ class _LiveTable:
 
     def _update(self, label: str, moment: Moment) -> None:
         if label not in self._tasks:
-            self._tasks[label] = self._bars.add_task(label, total=moment.total, facts="")
+            self._tasks[label] = self._bars.add_task(fitting(label, self._bars.console), total=moment.total, facts="")
             self._facts[label] = ""
         stage = "" if moment.stage == "training" else moment.stage
         self._facts[label] = facts_of(moment) or stage or self._facts[label]
