@@ -178,7 +178,8 @@ def test_a_sweep_goes_on_past_what_fails_and_says_so_at_the_end(sordino, file):
     assert swept.returncode == 1
     assert "2 runs failed or could not be run" in swept.stdout
     assert "2/2 expected_cohort=3, seed 2: done" in swept.stderr
-    assert "expected_cohort=99, seed 1: " in swept.stdout
+    assert "expected_cohort=99, seed 1; privacy.expected_cohort=99, seed 2)" in swept.stdout
+    assert "2 of 4 runs cannot be run, the others go on." in swept.stderr
     content = json.loads(sordino("show", "sweeps/one", "--json").stdout)
     assert [len(row["runs"]) for row in content["rows"]] == [2, 0]
     assert "sweep.html" in {path.name for path in Path("sweeps/one").iterdir()}

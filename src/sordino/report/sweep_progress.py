@@ -36,6 +36,8 @@ def watching_sweep(*, quiet: bool) -> Iterator[Onlooker]:
 
 
 def _line(console: Console, progress: Progress) -> None:
+    if progress.note:
+        write_line(console, progress.note)
     if progress.ended:
         told = ", ".join([progress.problem or "done", *_left(progress)])
         write_line(console, f"{progress.over}/{progress.total} {progress.ended}: {told}")
@@ -51,8 +53,8 @@ class _LiveTable:
         self._facts: dict[str, str] = {}
 
     def __call__(self, progress: Progress) -> None:
-        if progress.problem:
-            self._bars.console.print(Text(f"failed: {progress.ended}: {progress.problem}", style="red"))
+        if told := progress.note or (progress.problem and f"failed: {progress.ended}: {progress.problem}"):
+            self._bars.console.print(Text(told, style="red"))
         for label in set(self._tasks) - set(progress.running):
             self._bars.remove_task(self._tasks.pop(label))
         for label, moment in progress.running.items():

@@ -14,15 +14,29 @@ from sordino.report.terminal import VIEWS, epsilon_text, mean_and_spread, number
 
 Row = Mapping[str, Any]
 
+MOST_LISTED = 4
+"""Runs that failed for the same reason; --json tells of all."""
+
 
 def sweep_report(content: Mapping[str, Any]) -> list[Table | Text]:
     """What `sweep.json` holds, for the terminal."""
     rows = [row for row in content["rows"] if row["runs"]]
     parts: list[Table | Text] = [sweep_table(rows, content["configurations_that_touched_private_data"])] if rows else []
-    if content["problems"]:
-        parts.append(Text(f"{len(content['problems'])} runs failed or could not be run:", style="red"))
-    parts += [Text(f"  {_label(one)}, seed {one['seed']}: {one['sentence']}") for one in content["problems"]]
-    return [*parts, Text(about_choice(content))]
+    return [*parts, *_problems(content["problems"]), Text(about_choice(content))]
+
+
+def _problems(problems: Sequence[Row]) -> list[Table | Text]:
+    """What failed, those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for one in problems:
+        reasons.setdefault(one["sentence"], []).append(f"{_label(one)}, seed {one['seed']}")
+    parts: list[Table | Text] = []
+    if problems:
+        parts.append(Text(f"{len(problems)} runs failed or could not be run:", style="red"))
+    for sentence, labels in reasons.items():
+        more = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
+        parts.append(Text(f"- {sentence} ({'; '.join(labels[:MOST_LISTED])}{more})"))
+    return parts
 
 
 def sweep_table(rows: Sequence[Row], tried: int | None = None) -> Table:
