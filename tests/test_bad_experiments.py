@@ -90,7 +90,7 @@ REFUSED = {
     "a start on no data": ("start={name='standard', data={source='mnist', visibility='public'}}", "no data set called 'mnist'"),
     "a start on the private set itself": (
         "start={name='standard', data={source='digits', visibility='public'}}",
-        "is the private set itself",
+        "is the private set 'digits' again",
     ),
     "too few anchors": (
         "method='dp-sgd';privacy.mechanism={name='gep', anchors=99, public={source='mnist5k', visibility='public', limit=9}}",

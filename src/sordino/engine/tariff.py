@@ -138,13 +138,11 @@ class Tariff:
         """What this client is charged over the whole run, or `until` some round, if it is drawn as often as can be."""
         sampler = self.sampler
         rounds = range(client % sampler.period, sampler.rounds if until is None else until, sampler.period)
-        first = {self.mechanism.stage(number): number for number in reversed(rounds)}
-        turns = Counter(self.mechanism.stage(number) for number in rounds)
         bill: Counter[DpEvent] = Counter(self.before)
         if self.evaluation is not None:
             bill.update(self.evaluation.events(view))
-        for stage, times in turns.items():
-            bill[self.price(client, first[stage]).in_view(view).event] += times
+        for first, times in self.mechanism.stages(rounds).items():
+            bill[self.price(client, first).in_view(view).event] += times
         return bill
 
     def worst_bills(self, view: View) -> dict[int, Counter[DpEvent]]:

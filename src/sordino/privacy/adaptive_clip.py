@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
+from sordino.privacy.stages import Stages, multiples_and_others
 from sordino.settings import AtLeastOne, Positive
 
 COUNT = "count within the clip"
@@ -32,6 +33,9 @@ class AdaptiveClip(Gaussian):
 
     def stage(self, round_number: int) -> int:
         return min(1, round_number % self.every)
+
+    def stages(self, rounds: range) -> Stages:
+        return multiples_and_others(rounds, self.every)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         update = Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier)

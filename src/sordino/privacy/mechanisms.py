@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from sordino.core import Norm, Registry
+from sordino.privacy.stages import Stages, counted_stages, one_stage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +46,10 @@ class Mechanism(Protocol):
         """Rounds of the same stage cost the same."""
         ...
 
+    def stages(self, rounds: range) -> Stages:
+        """The stages among these rounds. Where millions of rounds should be planned, say it without counting them."""
+        return counted_stages(self.stage, rounds)
+
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         """What is released from a batch of so many expected units, at the run's noise multiplier."""
         ...
@@ -65,6 +70,10 @@ class OneSum:
 
     def stage(self, round_number: int) -> int:
         return 0
+
+    def stages(self, rounds: range) -> Stages:
+        same = type(self).stage is OneSum.stage
+        return one_stage(rounds) if same else counted_stages(self.stage, rounds)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         return (Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier),)
