@@ -118,6 +118,8 @@ class PrivacySection(Section):
     colluders: int = Field(default=1, ge=0)
     client_epsilon: tuple[float, ...] | None = None
     noise_source: Literal["seeded", "secure"] = "seeded"
+    spare_rounds: int = Field(default=0, ge=0, le=MOST_ROUNDS)
+    """Rounds that the noise pays for besides the planned ones: with secure noise, a round that a crash cuts off is charged again."""
 
     @field_validator("client_epsilon")
     @classmethod

@@ -76,7 +76,7 @@ def paid(lines, client, view):
         *((kind, "zero-out") for kind in KINDS),
         ("central", "replace-one"),
         ("distributed", "replace-one"),
-        ("steps", "add-remove"),
+        ("steps", "replace-one"),
     ],
 )
 def test_evaluation_is_charged_and_the_total_is_the_target(kind, neighbours, charged, tmp_path):

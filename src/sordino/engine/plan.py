@@ -144,6 +144,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
             **model.bridge.plan_facts(net),
             **plan_facts(experiment, tuning, method, tariff, net),
             **tariff.noise_facts(),
+            **tariff.spare_facts(experiment.privacy),
             "evaluation": evaluation_fact(experiment, facts, tariff.evaluation, held_out=held_out),
         },
     )
