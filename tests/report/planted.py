@@ -5,6 +5,7 @@ import itertools
 
 from sordino.engine.record import Release, RunRecord, read_summary
 from sordino.engine.record_keys import read_summary_file
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 from sordino.report.comparison.runs import Run, read_run
 
@@ -27,7 +28,7 @@ class Planter:
         table["privacy"]["noise_multiplier"] = None if epsilon == float("inf") else 1 / epsilon
         record = RunRecord(self.folder / f"run-{next(self.numbers)}")
         record.folder.mkdir(parents=True)
-        record.begin(experiment(table), {"schedule": "workers"})
+        record.begin(resolve(experiment(table)), {"schedule": "workers"})
         views = {view: {**entry, "epsilon": epsilon} for view, entry in self.summary["epsilon"].items()}
         own = {} if own_mix is None else {"non_private_clients": {"mean": own_mix}}
         summary = {

@@ -34,11 +34,12 @@ def datashow_value(file: ExperimentFile, overrides: Overrides = None, as_json: A
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
         from sordino.data.label_chart import label_chart
-        from sordino.engine.setup import federate, make_method
+        from sordino.engine.dealing import federate
+        from sordino.engine.resolved import resolve
         from sordino.experiment import read
 
     experiment = read(file, tuple(overrides or ()))
-    federated = federate(experiment, make_method(experiment))
+    federated = federate(resolve(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
     counts = {

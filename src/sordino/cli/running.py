@@ -28,10 +28,10 @@ def run(
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("runs") / experiment.name
     with quick_imports():
-        from sordino.engine.simulate import simulate
+        from sordino.engine.run import run_experiment
 
     with watching(quiet=as_json) as watch:
-        summary = simulate(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
+        summary = run_experiment(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
     show_value(summary, as_json, lambda: summary_table([summary]))
 
 
@@ -64,7 +64,7 @@ def finish(
     from sordino.report.terminal import summary_table
 
     with quick_imports():
-        from sordino.engine.simulate import finish as finish_run
+        from sordino.engine.run import finish as finish_run
 
     with watching(quiet=as_json) as watch:
         summary = finish_run(folder, watch=watch)

@@ -23,7 +23,7 @@ def pretrain(
     """Train the public start of an experiment by itself; an experiment with this start then finds it done."""
     with quick_imports():
         from sordino.engine.pretraining import pretrain as train
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.experiment import read
         from sordino.report.progress import watching
         from sordino.report.terminal import pretrained_table
@@ -59,7 +59,7 @@ def robustness(
     """Accuracy of models under noise on their parameters, and how far noise can move their output."""
     with quick_imports():
         from sordino.engine.robustness import measure, open_subject
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.report.progress import watching
         from sordino.report.terminal import robustness_table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from sordino.core import SordinoError
@@ -14,6 +15,7 @@ Needed = Mapping[str, type | tuple[type, ...]]
 """Keys that an object must have, and of which types their values are."""
 
 NUMBER = (int, float)
+MAYBE_NUMBER = (int, float, NoneType)
 
 
 def read_json_object(path: Path, needed: Needed, *, advice: str) -> dict[str, Any]:

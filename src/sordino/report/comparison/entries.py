@@ -59,7 +59,7 @@ def make_entries(axis: Axis, *, by: str, view: View) -> list[Entry]:
     groups: dict[str, dict[Hashable, Run]] = {}
     for run in axis.runs:
         _add(groups.setdefault(run.key, {}), run)
-    varied = varying(_contestants(axis.runs, by).values())
+    varied = {name: varying([runs]) for name, runs in _contestants(axis.runs, by).items()}
     entries = [_entry(runs, axis, by, view, varied) for runs in groups.values()]
     return sorted(entries, key=lambda entry: (entry.epsilon, -entry.mean))
 
@@ -72,12 +72,10 @@ def _add(runs: dict[Hashable, Run], run: Run) -> None:
         runs[run.seed, sum(one.seed == run.seed for one in runs.values())] = run
 
 
-def _entry(runs: Mapping[Hashable, Run], axis: Axis, by: str, view: View, varied: Sequence[str]) -> Entry:
+def _entry(runs: Mapping[Hashable, Run], axis: Axis, by: str, view: View, varied: Mapping[str, Sequence[str]]) -> Entry:
     first = next(iter(runs.values()))
     contestant = value_of(first, by)
-    others = [
-        f"{_short(key)}={_text(first.settings[key])}" for key in varied if key in first.settings and key != f"{by}.name"
-    ]
+    others = [f"{_short(key)}={_text(first.settings[key])}" for key in varied[contestant] if key in first.settings]
     rest = {key: value for key, value in first.settings.items() if key not in PRIVACY_LEVEL}
     figures = {replicate: axis.figure(run) for replicate, run in runs.items()}
     return Entry(

@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.core import VIEWS, SordinoError, View
 from sordino.engine.record import RunRecord, read_summary
-from sordino.engine.record_keys import read_released_summary_file
+from sordino.engine.record_keys import read_published_file
 from sordino.files import to_json
 from sordino.methods import METHODS
 from sordino.methods.personal import Personalised
@@ -87,9 +87,10 @@ def _places(folder: Path) -> Iterator[Path]:
 def read_run(folder: Path) -> Run:
     """A finished run; of a secure one, the figures of `release/`."""
     record = RunRecord(folder)
-    begun = record.read_experiment()["experiment"]
+    found = record.read_experiment()
+    begun = found.get("resolved", found["experiment"])
     simulated = begun["privacy"]["noise_source"] == "seeded"
-    summary = read_summary(folder) if simulated else read_released_summary_file(record.release / "summary.json")
+    summary = read_summary(folder) if simulated else read_published_file(record.release / "summary.json")
     own = summary.get("non_private_diagnostics", {}).get("non_private_clients")
     return Run(
         folder=folder,
