@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine.simulate import _Simulation
+from sordino.engine.run import _Simulation
 from sordino.experiment import experiment
 from sordino.methods.pmtl_ft import PmtlFt
 from sordino.methods.sparse import largest, norm_pull, regrown
@@ -158,6 +158,7 @@ def test_only_kept_coordinates_move_and_mask_turnover_is_told(tiny, tmp_path):
 def start_of(tiny):
     from pathlib import Path
 
+    from sordino.engine.resolved import resolve
     from sordino.engine.setup import prepare
 
     setup = prepare(

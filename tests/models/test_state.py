@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine.schedule import Task, Workers
+from sordino.engine.simulate.workers import Place, Workers
 from sordino.models import Dropout, FlatSpace, Net, build
 from sordino.models.state import Unmoved
 from sordino.models.weights import frozen_batchnorm

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.models import Net
 from sordino.privacy.accounting import spent
@@ -99,8 +99,9 @@ def test_noise_of_the_statistics_is_laplace_at_the_charged_scale(auto, tmp_path,
 
     monkeypatch.setattr(Permit, "release", watched)
     from sordino.engine import choice
-    from sordino.engine.schedule import Workers
-    from sordino.engine.setup import make_tuning, prepare
+    from sordino.engine.simulate.workers import Workers
+    from sordino.engine.resolved import resolve
+    from sordino.engine.setup import prepare
     from sordino.privacy.door import Door
     from sordino.privacy.ledger import Ledger
     from sordino.privacy.noise import SeededNoise
@@ -108,7 +109,7 @@ def test_noise_of_the_statistics_is_laplace_at_the_charged_scale(auto, tmp_path,
 
     monkeypatch.setattr(rule, "FLIP_DRAWS", 10)
     table = experiment(auto())
-    setup = prepare(table, folder=tmp_path, progress=lambda done, total: None)
+    setup = prepare(resolve(table), folder=tmp_path, progress=lambda done, total: None)
     workers = Workers(setup.net, setup.space, seed=1, device=setup.device, workers=1)
     found = choice._private_statistics(setup, ("G1²", "G2²"), choice._measures(setup, make_tuning(table)), workers)
     monkeypatch.setattr(choice, "_private_statistics", lambda *_: found)
@@ -132,10 +133,10 @@ def test_a_cut_run_makes_the_same_choice_and_ends_in_the_same_bits(cut, auto, tm
             raise Cut
 
     table = experiment(auto())
-    simulate(table, tmp_path / "whole")
+    run_experiment(table, tmp_path / "whole")
     with pytest.raises(Cut):
-        simulate(table, tmp_path / "cut", watch=watch)
-    summary = simulate(table, tmp_path / "cut", resume=True)
+        run_experiment(table, tmp_path / "cut", watch=watch)
+    summary = run_experiment(table, tmp_path / "cut", resume=True)
     for name in ("model.safetensors", "ledger.jsonl"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     assert summary["choice"] == json.loads((tmp_path / "whole" / "summary.json").read_text())["choice"]
@@ -148,8 +149,8 @@ def test_a_secure_run_is_charged_for_its_choice_once(auto, tmp_path):
 
     table = experiment(auto(noise_source="secure"))
     with pytest.raises(KeyboardInterrupt):
-        simulate(table, tmp_path / "run", watch=watch)
-    summary = simulate(table, tmp_path / "run", resume=True)
+        run_experiment(table, tmp_path / "run", watch=watch)
+    summary = run_experiment(table, tmp_path / "run", resume=True)
     labels = [line.label for line in read_lines(tmp_path / "run" / "ledger.jsonl")]
     assert labels.count("statistic") == 6
     assert summary["epsilon"]["public"]["epsilon"] <= 2.0
