@@ -47,6 +47,10 @@ class Draw:
     stream: int
     """The name of the draw; with seeded noise, the same name gives the same values."""
     round: int = 0
+    line: int = 0
+    """The number of the ledger's line that was charged for it."""
+    attempt: int = 0
+    """Which time the run was taken up; with noise that cannot be repeated, lines of an earlier attempt may be lost."""
     part: str = UPDATE
     memory: dict[str, Tensor] = field(default_factory=dict)
     """What the mechanism keeps from round to round on this side: it may read and replace entries. Kept with the checkpoint, as
