@@ -90,6 +90,7 @@ def _begun(fresh: Tensor, row: Row, memory: Memory) -> int:
     """The round at which the row's block begins: an earlier one where the row continues it, else its own."""
     if LAST not in memory or memory[RECENT].shape[1:] != fresh.shape:
         return row.round
+    memory[RECENT] = memory[RECENT].to(fresh.device)
     last = _Last.of(memory[LAST])
     return last.begun if row.follows(last.row) else row.round
 
