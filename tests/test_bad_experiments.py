@@ -75,6 +75,18 @@ REFUSED = {
         "privacy.noise='distributed';privacy.sampler='fixed-size';privacy.colluders=4",
         r"\[privacy\] colluders = 4 would know all 4 noise shares",
     ),
+    "clients that may not be counted": (
+        "privacy.neighbours='add-remove'",
+        r"neighbours = 'add-remove' would hide how many clients there are, but clients are drawn at a rate",
+    ),
+    "a divisor that is a count": (
+        "privacy={neighbours='add-remove', sampler='everyone', noise='distributed', noise_multiplier=1.0}",
+        "their sum is divided by a number, that is made of how many clients",
+    ),
+    "rows that may not be counted": (
+        "method={name='dp-sgd', batch_size='full'};privacy.neighbours='add-remove'",
+        "made of how many rows a client holds; set neighbours = 'zero-out', which hides all else of an example",
+    ),
     "central noise on single uploads": ("method='fedceo'", "noise = 'central' leaves bare"),
     "layers of no model": (
         "method={name='fedceo', layers=['nowhere']};privacy.noise='local'",
@@ -90,7 +102,7 @@ REFUSED = {
     "a start on no data": ("start={name='standard', data={source='mnist', visibility='public'}}", "no data set called 'mnist'"),
     "a start on the private set itself": (
         "start={name='standard', data={source='digits', visibility='public'}}",
-        "is the private set itself",
+        "is the private set 'digits' again",
     ),
     "too few anchors": (
         "method='dp-sgd';privacy.mechanism={name='gep', anchors=99, public={source='mnist5k', visibility='public', limit=9}}",

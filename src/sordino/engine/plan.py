@@ -146,6 +146,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
             **tariff.noise_facts(),
+            **tariff.spare_facts(experiment.privacy),
             "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },
     )

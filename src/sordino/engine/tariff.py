@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, SordinoError, Unit, View
 from sordino.engine.charged_evaluation import ChargedEvaluation, charged_evaluation
+from sordino.engine.neighbours import refuse_counted_units
 from sordino.engine.priced_steps import PricedSteps, priced_steps
 from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment, PrivacySection
@@ -88,6 +89,8 @@ class Tariff:
     """What every client pays before the first round."""
     evaluation: ChargedEvaluation | None = None
     """How accuracy is released, where it is measured on rows that stay private."""
+    spare_rounds: int = 0
+    """Rounds that may be charged again after a crash; the noise is worked out for them too."""
 
     @cached_property
     def _prices(self) -> dict[tuple[float, float, float, int], Price]:
@@ -131,16 +134,18 @@ class Tariff:
         return list(groups.values())
 
     def bill(self, client: int, view: View, *, until: int | None = None) -> Counter[DpEvent]:
-        """What this client is charged over the whole run, or `until` some round, if it is drawn as often as can be."""
+        """What this client is charged over the whole run with all spare rounds, or `until` some round, if always drawn."""
         sampler = self.sampler
         rounds = range(client % sampler.period, sampler.rounds if until is None else until, sampler.period)
-        first = {self.mechanism.stage(number): number for number in reversed(rounds)}
-        turns = Counter(self.mechanism.stage(number) for number in rounds)
         bill: Counter[DpEvent] = Counter(self.before)
         if self.evaluation is not None:
             bill.update(self.evaluation.events(view))
-        for stage, times in turns.items():
-            bill[self.price(client, first[stage]).in_view(view).event] += times
+        stages = self.mechanism.stages(rounds)
+        for first, times in stages.items():
+            bill[self.price(client, first).in_view(view).event] += times
+        if stages and until is None:
+            costliest = min(stages, key=lambda first: self.price(client, first).noise_multiplier)
+            bill[self.price(client, costliest).in_view(view).event] += self.spare_rounds
         return bill
 
     def worst_bills(self, view: View) -> dict[int, Counter[DpEvent]]:
@@ -205,6 +210,18 @@ class Tariff:
             in_steps=self.steps is not None,
         )
 
+    def spare_facts(self, privacy: PrivacySection) -> dict[str, str]:
+        """What a plan should say of rounds that may be charged twice: those that a crash cuts off, with secure noise."""
+        if self.spare_rounds:
+            bare = dataclasses.replace(self, spare_rounds=0).worst(privacy, all_accountants=False)[privacy.view]
+            return {
+                "spare rounds": f"{self.spare_rounds}, for rounds that a crash cuts off; ε = {bare.epsilon:.4g} if there is none"
+            }
+        if privacy.noise_source == "seeded" or budget_of(privacy) is None or not self.protected:
+            return {}
+        short = "none: a round that a crash cuts off is charged again, and the run then ends that much earlier"
+        return {"spare rounds": f"{short}; [privacy] spare_rounds = k plans for k of them"}
+
     def _representatives(self) -> list[int]:
         turns = range(min(self.sampler.period, self.sampler.clients))
         if self.steps is None or self.sizes is None:
@@ -255,6 +272,7 @@ def make_tariff(
 ) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given, or `settled` when the run began."""
     method, privacy = resolved.method, resolved.privacy
+    refuse_counted_units(resolved)
     tariff = Tariff(
         unit=method.unit,
         uses=method.uses,
@@ -273,6 +291,7 @@ def make_tariff(
         personal=method.personalised,
         before=before,
         evaluation=charged_evaluation(resolved, clients=clients, before=before),
+        spare_rounds=privacy.spare_rounds,
     )
     _check_colluders(tariff)
     if not method.protected:

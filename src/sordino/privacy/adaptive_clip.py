@@ -14,6 +14,7 @@ from pydantic import Field
 from sordino.privacy.batch import GradientBatch, Step
 from sordino.privacy.clipping import Clip, bound_clipped, count_norms_within, count_within
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
+from sordino.privacy.stages import Stages, multiples_and_others
 from sordino.settings import AtLeastOne, Positive
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class AdaptiveClip(Gaussian):
 
     def stage(self, round_number: int) -> int:
         return min(1, round_number % self.every)
+
+    def stages(self, rounds: range) -> Stages:
+        return multiples_and_others(rounds, self.every)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         update = Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier)

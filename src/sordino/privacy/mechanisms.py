@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sordino.core import Norm, Private, Registry, Unit
+from sordino.privacy.stages import Stages, counted_stages, one_stage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,6 +122,11 @@ class Mechanism(ABC):
     def stage(self, round_number: int) -> int:
         """Rounds of the same stage cost the same."""
         return 0
+
+    def stages(self, rounds: range) -> Stages:
+        """The stages among these rounds. Where millions of rounds should be planned, say it without counting them."""
+        same = type(self).stage is Mechanism.stage
+        return one_stage(rounds) if same else counted_stages(self.stage, rounds)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         """What is released from a batch of so many expected units, at the run's noise multiplier."""
