@@ -18,7 +18,7 @@ def test_the_best_test_of_all_does_no_better_than_is_claimed(name):
 @pytest.mark.parametrize("name", HISTORIES)
 def test_what_canaries_prove_lies_under_what_is_claimed(name):
     proved, claimed = proved_and_claimed(HISTORIES[name])
-    assert 0.5 * claimed < proved <= claimed
+    assert 0.3 * claimed < proved <= claimed
 
 
 def columns_longer_than_one(patch):

@@ -10,14 +10,13 @@ from sordino.experiment import experiment
 from sordino.privacy.banded_matrix import BandedMatrix, square_root
 from sordino.privacy.banded_optimum import least_error
 
-TURNS = {"rounds": 6, "privacy": {"participation_cap": 2, "expected_cohort": 3}}
-
 
 @pytest.fixture
 def plan(tiny):
-    def planned(mechanism="banded", *, method=None, rounds=6, **privacy):
+    def planned(mechanism="banded", *, method=None, rounds=6, clients=12, **privacy):
         changes = {"mechanism": mechanism, "participation_cap": 2, "expected_cohort": 3, **privacy}
-        table = tiny(rounds=rounds, **({"method": method} if method else {}))
+        data = {"clients": clients, "partition": {"name": "iid"}}
+        table = tiny(rounds=rounds, data=data, **({"method": method} if method else {}))
         table["privacy"] = {k: v for k, v in {**table["privacy"], **changes}.items() if v is not None}
         return make_plan(experiment(table))
 
@@ -56,6 +55,30 @@ def test_a_plan_says_how_many_bands_there_are_and_what_they_gain(plan):
     assert f"stray {gain:.2f} times less" in said
 
 
+def test_a_plan_weighs_what_turns_gain_against_what_they_cost(plan):
+    """z · error of sums / cohort, each at the target ε: for this cap, for others, and for independent noise without turns."""
+    target = {"epsilon": 3.0, "noise_multiplier": None}
+    said = plan(**target).method_facts["turns"]
+    for cap, own in ((2, " (this plan)"), (3, "")):
+        tariff = plan(**target, participation_cap=cap).tariff
+        error = tariff.noise_multiplier * tariff.mechanism.matrix.prefix_error() / 3
+        assert f"{cap}: {error:.3g}, 3 clients a round{own}" in said
+    independent = plan("gaussian", **target, participation_cap=None).tariff.noise_multiplier * 3.5**0.5 / 3
+    assert f"none, with independent noise: {independent:.3g}, 3 clients a round" in said
+    assert said.endswith("least at 3")
+
+
+def test_only_a_plan_for_a_target_weighs_turns(plan):
+    assert "turns" not in plan().method_facts
+    assert "turns" not in plan("gaussian", epsilon=3.0, noise_multiplier=None).method_facts
+
+
+def test_bands_are_no_more_than_a_hundred_unless_asked_for(plan):
+    many = {"rounds": 300, "participation_cap": 1, "expected_cohort": None, "sampler": "everyone", "clients": 300}
+    assert plan(**many).tariff.mechanism.bands == 100
+    assert plan({"name": "banded", "bands": 150}, **many).tariff.mechanism.bands == 150
+
+
 REFUSED = {
     "no turns": ({"participation_cap": None}, "needs clients that take turns.*set [privacy] participation_cap"),
     "wide bands": (
@@ -65,6 +88,10 @@ REFUSED = {
     "local noise": ({"noise": "local"}, "got [privacy] noise = 'local'.*set noise = 'central'"),
     "shares": ({"noise": "distributed"}, "got [privacy] noise = 'distributed'.*set noise = 'central'"),
     "steps": ({"method": {"name": "dp-sgd", "batch_size": 8}}, "in every step on examples.*choose method 'dp-fedavg'"),
+    "millions of rounds": (
+        {"rounds": 10**6, "participation_cap": 10**5, "expected_cohort": 1},
+        "up to 10,000 rounds and 1,000 bands",
+    ),
     "no bands": ({"mechanism": {"name": "banded", "bands": 0}}, "bands"),
     "some text": ({"mechanism": {"name": "banded", "bands": "many"}}, "bands"),
     "other coefficients": ({"mechanism": {"name": "banded", "coefficients": "ones"}}, "coefficients"),

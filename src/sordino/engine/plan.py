@@ -25,6 +25,7 @@ from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
 from sordino.engine.tariff import Tariff, warnings_of
 from sordino.engine.traffic import BYTES_PER_NUMBER
+from sordino.engine.turns import turn_facts
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace
@@ -146,6 +147,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
             **tariff.noise_facts(),
+            **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
             "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from sordino.privacy.noise import NoiseSource
 
 
+MOST_ROUNDS, MOST_BANDS = 10_000, 1_000
+"""What can be worked out in a few seconds."""
+ENOUGH_BANDS = 100
+"""More gain little, and the server keeps a vector as long as the model for each."""
+
+
 @MECHANISMS.register("banded")
 @dataclass(frozen=True, kw_only=True)
 class Banded(Gaussian):
@@ -29,7 +35,7 @@ class Banded(Gaussian):
     """
 
     bands: AtLeastOne | Literal["auto"] = "auto"
-    """Over how many rounds noise is correlated; "auto" takes as many as the turns allow."""
+    """Over how many rounds noise is correlated; "auto" takes as many as the turns allow, and no more than a hundred."""
     coefficients: Literal["least-error", "square-root"] = "least-error"
     """Optimised for the number of rounds, or the first of the square root of the matrix that makes prefix sums."""
 
@@ -38,26 +44,10 @@ class Banded(Gaussian):
 
     def for_run(self, run: RunShape) -> Banded:
         _refuse_other_places(run)
-        bands = self._bands(run)
+        _refuse_without_turns(self.bands, run)
+        bands = min(run.sampler.period, ENOUGH_BANDS) if self.bands == "auto" else self.bands
+        _refuse_large(bands, run)
         return BandedOverRounds(bands=bands, coefficients=self.coefficients, rounds=run.sampler.rounds)
-
-    def _bands(self, run: RunShape) -> int:
-        """As many as were asked for, or as the turns allow; refuses more."""
-        rounds, period = run.sampler.rounds, run.sampler.period
-        if period == 1 and self.bands != 1:
-            raise SordinoError(
-                "Mechanism 'banded' needs clients that take turns, so that two turns of one are some rounds apart, but got none; "
-                f"set [privacy] participation_cap: of {rounds} rounds, a cap of {max(1, rounds // 10)} lets each client's turn "
-                f"come every {-(-rounds // max(1, rounds // 10))} rounds."
-            )
-        if self.bands == "auto":
-            return period
-        if self.bands > period:
-            raise SordinoError(
-                f"[privacy] mechanism asks for {self.bands} bands, but a client's turn comes every {period} rounds already, and "
-                f"would meet its own noise again; lower bands to {period}, or lower participation_cap."
-            )
-        return self.bands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +56,8 @@ class BandedOverRounds(Banded):
 
     bands: AtLeastOne
     rounds: AtLeastOne
+
+    weighs_turns: ClassVar[bool] = True
 
     @cached_property
     def matrix(self) -> BandedMatrix:
@@ -81,6 +73,9 @@ class BandedOverRounds(Banded):
         fresh = super().draw(source, like, wanted)
         row = Row(round=wanted.round, line=wanted.line, attempt=wanted.attempt, scale=wanted.scale)
         return correlate(fresh, row, self.matrix, wanted.memory)
+
+    def sum_error(self, rounds: int) -> float:
+        return self.matrix.prefix_error()
 
     def plan_facts(self, noise_multiplier: float, run: RunShape) -> dict[str, str]:
         return {
@@ -99,4 +94,28 @@ def _refuse_other_places(run: RunShape) -> None:
         raise SordinoError(
             f"Mechanism 'banded' needs one place that remembers its noise, but got [privacy] noise = {run.placement!r}, which "
             "other clients draw in the next round; set noise = 'central'."
+        )
+
+
+def _refuse_without_turns(bands: int | str, run: RunShape) -> None:
+    rounds, period = run.sampler.rounds, run.sampler.period
+    if bands == "auto" and period == 1:
+        cap = max(1, rounds // 10)
+        raise SordinoError(
+            "Mechanism 'banded' needs clients that take turns, so that two turns of one are some rounds apart, but got none; set "
+            f"[privacy] participation_cap (of {rounds} rounds, a cap of {cap} lets a client's turn come every {-(-rounds // cap)} rounds)."
+        )
+    if bands != "auto" and int(bands) > period:
+        raise SordinoError(
+            f"[privacy] mechanism asks for {bands} bands, but a client's turn comes every {period} rounds already, and would meet "
+            f"its own noise again; lower bands to {period}, or lower participation_cap."
+        )
+
+
+def _refuse_large(bands: int, run: RunShape) -> None:
+    rounds = run.sampler.rounds
+    if rounds > MOST_ROUNDS or bands > MOST_BANDS:
+        raise SordinoError(
+            f"Mechanism 'banded' is planned for up to {MOST_ROUNDS:,} rounds and {MOST_BANDS:,} bands, but got {rounds:,} and {bands:,}; "
+            "lower them, or choose mechanism = 'gaussian'."
         )

@@ -47,8 +47,10 @@ class BandedMatrix:
     def prefix_error(self) -> float:
         """Root mean square of the prefix sums of N, over rounds, where Z has variance 1."""
         noise = inverse_series(self.ratios, self.rounds)
-        prefix, total = np.zeros(self.rounds), 0.0
-        for number in range(self.rounds):
+        whole = max(0, self.rounds - self.bands + 1)
+        weights = np.cumsum(noise[:whole]) / self.diagonal(0)
+        prefix, total = np.pad(weights[::-1], (0, self.rounds - whole)), float(np.cumsum(weights**2).sum())
+        for number in range(whole, self.rounds):  # rounds whose columns the run's end cuts off
             prefix[: number + 1] += noise[number::-1] / self.diagonal(number)
             total += float(prefix @ prefix)
         return math.sqrt(total / self.rounds)
@@ -65,10 +67,16 @@ def square_root(bands: int) -> tuple[float, ...]:
 
 
 def inverse_series(coefficients: Floats, length: int) -> Floats:
-    """The first coefficients of 1/c(x): the first column of the inverse of a Toeplitz matrix."""
-    inverse = np.zeros(length)
-    inverse[0] = 1 / coefficients[0]
-    for place in range(1, length):
-        recent = inverse[max(0, place - len(coefficients) + 1) : place][::-1]
-        inverse[place] = -(coefficients[1 : len(recent) + 1] @ recent) / coefficients[0]
-    return inverse
+    """The first coefficients of 1/c(x), the first column of a Toeplitz matrix's inverse, by Newton's doubling."""
+    inverse = 1 / coefficients[:1]
+    while (size := 2 * len(inverse)) < 2 * length:
+        squared = product(inverse, inverse, size)
+        inverse = np.pad(2 * inverse, (0, len(inverse))) - product(squared, coefficients, size)
+    return inverse[:length]
+
+
+def product(one: Floats, other: Floats, length: int) -> Floats:
+    """The first coefficients of a product of two series."""
+    size = 1 << (len(one) + len(other)).bit_length()
+    found = np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(other, size), size)
+    return np.asarray(found[:length], dtype=np.float64)

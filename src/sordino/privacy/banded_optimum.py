@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sordino.privacy.banded_matrix import Floats, inverse_series, square_root
+from sordino.privacy.banded_matrix import Floats, inverse_series, product, square_root
 
-ITERATIONS, ENOUGH = 100, 1e-9
+ITERATIONS, ENOUGH = 100, 1e-8
 """A search ends when a step gains less than this share."""
 
 
@@ -55,7 +55,7 @@ def _slopes(ratios: Floats, residuals: Floats) -> Floats:
     """Derivatives of the residuals by each ratio but the first: the norm grows, and 1/c changes by −xⁱ/c²."""
     rounds, square = len(residuals), float(ratios @ ratios)
     inverse = inverse_series(ratios, rounds)
-    falling = np.sqrt(square) * np.convolve(np.cumsum(inverse), inverse)[:rounds]
+    falling = np.sqrt(square) * product(np.cumsum(inverse), inverse, rounds)
     columns = [
         ratio / square * residuals - _occurrences(rounds) * np.append(np.zeros(lag), falling[: rounds - lag])
         for lag, ratio in enumerate(ratios)

@@ -6,6 +6,7 @@ multiplier (Σ zᵢ⁻²)^(−1/2), sampled once. Some change with the rounds, t
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,6 +100,9 @@ class Mechanism(ABC):
     clips_as_one: ClassVar[bool] = False
     """Whether it needs gradients clipped as one, and not group by group."""
 
+    weighs_turns: ClassVar[bool] = False
+    """Whether a plan should weigh what clients' turns cost against what they gain."""
+
     @abstractmethod
     def event(self, noise_multiplier: float) -> DpEvent:
         """What one release with this multiplier costs, as an event of dp-accounting."""
@@ -114,6 +118,10 @@ class Mechanism(ABC):
     def plan_facts(self, noise_multiplier: float, run: RunShape) -> dict[str, str]:
         """What a plan should say of this mechanism besides noise and cost."""
         return {}
+
+    def sum_error(self, rounds: int) -> float:
+        """How far the noise of rounds that are added up strays, in multiples of one release's: root mean square over rounds."""
+        return math.sqrt((rounds + 1) / 2)
 
     def public_examples(self) -> PublicExamples | None:
         """The public examples it needs, if any."""
