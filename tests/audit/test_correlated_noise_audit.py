@@ -4,7 +4,7 @@ import pytest
 from correlated import HISTORIES, as_planned, proved_and_claimed, secure_crash, seeded_crash, worst_of
 
 from sordino.privacy import door
-from sordino.privacy.banded import Banded
+from sordino.privacy.banded import Banded, BandedOverRounds
 from sordino.privacy.banded_matrix import BandedMatrix
 from sordino.privacy.correlated_noise import Row
 from sordino.privacy.streams import stream_id
@@ -28,7 +28,10 @@ def columns_longer_than_one(patch):
 
 
 def bands_wider_than_turns(patch):
-    patch.setattr(Banded, "_bands", lambda self, run: run.sampler.rounds)
+    def wide(self, run):
+        return BandedOverRounds(bands=run.sampler.rounds, rounds=run.sampler.rounds)
+
+    patch.setattr(Banded, "for_run", wide)
     return as_planned
 
 

@@ -55,6 +55,11 @@ def test_a_plan_says_how_many_bands_there_are_and_what_they_gain(plan):
     assert f"stray {gain:.2f} times less" in said
 
 
+def test_a_plan_counts_the_memory_of_earlier_noise(plan):
+    banded, independent = plan(), plan("gaussian")
+    assert banded.memory_bytes - independent.memory_bytes == 2 * 4 * banded.trained_parameters
+
+
 def test_a_plan_weighs_what_turns_gain_against_what_they_cost(plan):
     """z · error of sums / cohort, each at the target ε: for this cap, for others, and for independent noise without turns."""
     target = {"epsilon": 3.0, "noise_multiplier": None}

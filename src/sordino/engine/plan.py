@@ -159,14 +159,14 @@ def _traffic(method: Method, space: FlatSpace) -> int:
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
-    """Data, the active cohort's models, updates and noise, and the model in work."""
+    """Data, the active cohort's models, updates and noise, what the mechanism keeps, and the model in work."""
     data = (
         (facts.n_train + facts.n_test)
         * torch.Size(facts.shape).numel()
         * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
     )
-    cohort = round(tariff.sampler.expected_cohort)
-    return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
+    cohort, kept = round(tariff.sampler.expected_cohort), tariff.mechanism.kept_vectors
+    return data + (3 * cohort + 8 + kept) * space.size * BYTES_PER_NUMBER
 
 
 def _seconds_per_round(

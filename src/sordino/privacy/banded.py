@@ -74,6 +74,10 @@ class BandedOverRounds(Banded):
         row = Row(round=wanted.round, line=wanted.line, attempt=wanted.attempt, scale=wanted.scale)
         return correlate(fresh, row, self.matrix, wanted.memory)
 
+    @property
+    def kept_vectors(self) -> int:
+        return self.bands - 1
+
     def sum_error(self, rounds: int) -> float:
         return self.matrix.prefix_error()
 

@@ -119,6 +119,11 @@ class Mechanism(ABC):
         """What a plan should say of this mechanism besides noise and cost."""
         return {}
 
+    @property
+    def kept_vectors(self) -> int:
+        """How many vectors as long as the update it keeps from round to round."""
+        return 0
+
     def sum_error(self, rounds: int) -> float:
         """How far the noise of rounds that are added up strays, in multiples of one release's: root mean square over rounds."""
         return math.sqrt((rounds + 1) / 2)
