@@ -14,7 +14,7 @@ from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 
 ROUNDS = 9
-BEGUN = -1
+BEGUN = 4
 """Where in the memory's last row the round stands at which its block began."""
 
 

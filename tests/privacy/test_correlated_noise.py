@@ -11,6 +11,7 @@ from scipy import stats
 
 from sordino.core import SordinoError
 from sordino.privacy.banded_matrix import BandedMatrix, square_root
+from sordino.privacy.banded_optimum import least_error
 from sordino.privacy.correlated_noise import Row, correlate
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.streams import stream_id
@@ -118,6 +119,14 @@ def test_another_size_begins_a_new_block():
     fresh = torch.ones(6)
     noise = correlate(fresh, Row(round=2, line=2, attempt=0, scale=1.0), MATRIX, after_two_rounds())
     assert torch.equal(noise, fresh / MATRIX.diagonal(2))
+
+
+@pytest.mark.parametrize("bands", [2, 3, 4])
+def test_another_matrix_begins_a_new_block(bands):
+    matrix = BandedMatrix(coefficients=least_error(bands, 8), rounds=8)
+    fresh = torch.arange(4.0)
+    noise = correlate(fresh, Row(round=2, line=2, attempt=0, scale=1.0), matrix, after_two_rounds())
+    assert torch.equal(noise, fresh / matrix.diagonal(2))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ server's own part of a run record and never into anything that is published.
 
 **Formal guarantee.** Let rows be released in any order, each charged as one Gaussian release to a pool of clients of its
 round. A row continues the matrix where it is the round after the row before, no row can have been lost in between, and it
-has the same scale and size. Any other row begins a new block: earlier noise is forgotten, the matrix of all rows is
+has the same scale, size and matrix. Any other row begins a new block: earlier noise is forgotten, the matrix of all rows is
 block-diagonal, and old columns end there, shorter than 1. So whatever is repeated, skipped or lost:
 
 - every column has norm at most 1, as long as no round lies beyond the planned ones (those are refused);
@@ -52,19 +52,22 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class _Last:
-    """The row drawn last, and the round at which its block began."""
+    """The row drawn last, the round at which its block began, and the matrix that it belongs to."""
 
     row: Row
     begun: int
+    matrix: BandedMatrix
 
     def to_tensor(self) -> Tensor:
-        return torch.tensor([*astuple(self.row), self.begun], dtype=torch.float64)
+        numbers = [*astuple(self.row), self.begun, self.matrix.rounds, *self.matrix.coefficients]
+        return torch.tensor(numbers, dtype=torch.float64)
 
     @staticmethod
     def of(numbers: Tensor) -> _Last:
-        number, line, attempt, scale, begun = numbers.tolist()
+        number, line, attempt, scale, begun, rounds, *coefficients = numbers.tolist()
         row = Row(round=int(number), line=int(line), attempt=int(attempt), scale=scale)
-        return _Last(row=row, begun=int(begun))
+        matrix = BandedMatrix(coefficients=tuple(coefficients), rounds=int(rounds))
+        return _Last(row=row, begun=int(begun), matrix=matrix)
 
 
 def correlate(fresh: Tensor, row: Row, matrix: BandedMatrix, memory: Memory) -> Tensor:
@@ -78,26 +81,26 @@ def correlate(fresh: Tensor, row: Row, matrix: BandedMatrix, memory: Memory) -> 
             f"Correlated noise was planned for {matrix.rounds} rounds, but got one more, number {row.round}, which the last "
             "columns leave no room for; plan all rounds at once."
         )
-    begun = _begun(fresh, row, memory)
+    begun = _begun(fresh, row, matrix, memory)
     noise = fresh.clone()
     for lag in range(1, min(matrix.bands, row.round - begun + 1)):
         noise.sub_(memory[RECENT][(row.round - lag) % (matrix.bands - 1)], alpha=float(matrix.ratios[lag]))
-    _remember(noise, _Last(row=row, begun=begun), matrix, memory)
+    _remember(noise, _Last(row=row, begun=begun, matrix=matrix), memory)
     return noise / matrix.diagonal(row.round)
 
 
-def _begun(fresh: Tensor, row: Row, memory: Memory) -> int:
+def _begun(fresh: Tensor, row: Row, matrix: BandedMatrix, memory: Memory) -> int:
     """The round at which the row's block begins: an earlier one where the row continues it, else its own."""
     if LAST not in memory or memory[RECENT].shape[1:] != fresh.shape:
         return row.round
     memory[RECENT] = memory[RECENT].to(fresh.device)
     last = _Last.of(memory[LAST])
-    return last.begun if row.follows(last.row) else row.round
+    return last.begun if row.follows(last.row) and matrix == last.matrix else row.round
 
 
-def _remember(noise: Tensor, last: _Last, matrix: BandedMatrix, memory: Memory) -> None:
+def _remember(noise: Tensor, last: _Last, memory: Memory) -> None:
     """Keep what later rounds will take back; after the last round, nothing."""
-    row = last.row
+    row, matrix = last.row, last.matrix
     if matrix.bands == 1 or row.round + 1 == matrix.rounds:
         memory.pop(RECENT, None)
         memory.pop(LAST, None)
