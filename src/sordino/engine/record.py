@@ -162,8 +162,8 @@ class RunRecord:
         return self.personal / f"after-{rounds_done:05d}-rounds.safetensors"
 
     def forget_personal_files(self, *, except_for: int) -> None:
-        for path in self.personal.glob("after-*-rounds.safetensors"):
-            if path != self.personal_file(except_for):
+        for path in self.personal.rglob("after-*-rounds.safetensors"):
+            if path.name != self.personal_file(except_for).name:
                 path.unlink()
 
     def load_checkpoint(self) -> Checkpoint | None:
