@@ -10,7 +10,7 @@ from sordino.core import SordinoError
 from sordino.data.partition import PARTITIONERS
 from sordino.data.settings import SourceSettings
 from sordino.engine.plan import make_plan
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import DataSection, EngineSection, Experiment, PrivacySection, experiment, override
 from sordino.methods import METHODS
 from sordino.models import MODELS
@@ -126,7 +126,7 @@ def test_plan_and_run_refuse_alike_and_leave_nothing(mistake, tiny, tmp_path):
     settings, words = REFUSED[mistake]
     out = tmp_path / "run"
     said = []
-    for attempt in (make_plan, lambda checked: simulate(checked, out)):
+    for attempt in (make_plan, lambda checked: run_experiment(checked, out)):
         with pytest.raises(SordinoError, match=words) as error:
             attempt(experiment(changed(tiny, settings)))
         said.append(str(error.value))
@@ -211,5 +211,5 @@ def test_settings_can_be_added_to_a_bare_name(tiny):
 
 
 def test_the_largest_seed_runs(tiny, tmp_path):
-    summary = simulate(experiment(tiny(rounds=1, seed=2**63 - 1)), tmp_path / "run")
+    summary = run_experiment(experiment(tiny(rounds=1, seed=2**63 - 1)), tmp_path / "run")
     assert summary["rounds"] == 1

@@ -8,9 +8,9 @@ from test_tampering import stop_after
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine import simulate as engine
+from sordino.engine import run as engine
 from sordino.engine import tariff
-from sordino.engine.simulate import finish
+from sordino.engine.run import finish
 from sordino.engine.verify import verify
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.ledger import OverBudget, read_lines

@@ -107,7 +107,9 @@ def test_a_target_epsilon_is_met_with_more_noise_when_clipped_apart():
     }
     apart = {**table, "tuning": {**table["tuning"], "clip": "separate"}}
     joint, separate = (
-        make_tariff(experiment(one), DpSgd(batch_size=64), clients=3, sizes=[500] * 3) for one in (table, apart)
+        make_tariff(
+            dataclasses.replace(resolve(experiment(one)), method=DpSgd(batch_size=64)), clients=3, sizes=[500] * 3
+        ) for one in (table, apart)
     )
     assert separate.noise_multiplier == pytest.approx(joint.noise_multiplier * math.sqrt(2), rel=1e-3)
     assert separate.price(0, 0).noise_multiplier == pytest.approx(joint.price(0, 0).noise_multiplier, rel=1e-3)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sordino.core import SordinoError
-from sordino.experiment import Experiment
-from sordino.methods.method import Method
+from sordino.engine.resolved import Resolved
 
 MADE_OF_THE_COUNT = {
     "client": "clients are drawn at a rate, or their sum is divided by a number, that is made of how many clients there are",
@@ -12,13 +11,14 @@ MADE_OF_THE_COUNT = {
 }
 
 
-def refuse_counted_units(experiment: Experiment, method: Method) -> None:
+def refuse_counted_units(resolved: Resolved) -> None:
     """Refuse add-remove neighbours where the number of units is used openly.
 
     One unit more then moves the sum by C, and everybody else's share of it too, because rates, divisors and seats move: by up
     to 2C in all, with noise of another scale. Under zero-out the number of units stays what it is, so none of that moves.
     """
-    if method.protected and experiment.privacy.neighbours == "add-remove":
+    method = resolved.method
+    if method.protected and resolved.privacy.neighbours == "add-remove":
         raise SordinoError(
             f"[privacy] neighbours = 'add-remove' would hide how many {method.unit}s there are, but "
             f"{MADE_OF_THE_COUNT[method.unit]}; set neighbours = 'zero-out', which hides all else of {_an(method.unit)} with the same "

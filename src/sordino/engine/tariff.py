@@ -11,21 +11,19 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sordino.core import VIEWS, Norm, SordinoError, Unit, View
+from sordino.core import VIEWS, SordinoError, Unit, View
 from sordino.engine.charged_evaluation import ChargedEvaluation, charged_evaluation
 from sordino.engine.neighbours import refuse_counted_units
 from sordino.engine.priced_steps import PricedSteps, priced_steps
+from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment, PrivacySection
-from sordino.methods.method import Method
-from sordino.methods.personal import OUTSIDE, Personalised
+from sordino.methods.personal import OUTSIDE
 from sordino.privacy.accounting import Spent, spent
-from sordino.privacy.adaptive_clip import AdaptiveClip
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.clipping import Clip
 from sordino.privacy.events import joint
-from sordino.privacy.gep import Gep
 from sordino.privacy.ledger import Budget
-from sordino.privacy.mechanisms import MECHANISMS, Mechanism
+from sordino.privacy.mechanisms import Mechanism, RunShape
 from sordino.privacy.pricing import (
     Placement,
     Price,
@@ -38,8 +36,6 @@ from sordino.privacy.pricing import (
     unbounded,
 )
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
-from sordino.settings import member
-from sordino.tuning import TUNINGS, bridge_of
 
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
@@ -200,7 +196,19 @@ class Tariff:
     def noise_facts(self) -> dict[str, str]:
         """What a plan should say of noise that changes over the rounds."""
         first, last = (self.price(0, number).noise_multiplier for number in (0, self.sampler.rounds - 1))
-        return {} if first == last else {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
+        changing = {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
+        return {**self.mechanism.plan_facts(self.noise_multiplier, self.shape), **(changing if first != last else {})}
+
+    @property
+    def shape(self) -> RunShape:
+        """What mechanisms know of the run."""
+        return RunShape(
+            unit=self.unit,
+            placement=self.placement,
+            sampler=self.sampler,
+            protected=self.protected,
+            in_steps=self.steps is not None,
+        )
 
     def spare_facts(self, privacy: PrivacySection) -> dict[str, str]:
         """What a plan should say of rounds that may be charged twice: those that a crash cuts off, with secure noise."""
@@ -255,8 +263,7 @@ class Tariff:
 
 
 def make_tariff(
-    experiment: Experiment,
-    method: Method,
+    resolved: Resolved,
     *,
     clients: int,
     sizes: Sequence[int] | None,
@@ -264,20 +271,8 @@ def make_tariff(
     settled: Multipliers | None = None,
 ) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given, or `settled` when the run began."""
-    privacy = experiment.privacy
-    refuse_counted_units(experiment, method)
-    mechanism: Mechanism = member(MECHANISMS, privacy.mechanism_table, where="privacy.mechanism")
-    if method.unit == "client" and method.protected and mechanism.not_for_clients:
-        raise SordinoError(
-            f"Mechanism {privacy.mechanism_table['name']!r} is for example-level methods, but {experiment.method['name']!r} protects "
-            f"clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another mechanism."
-        )
-    clip = _clip(experiment, method, mechanism.norm)
-    if clip.groups and isinstance(mechanism, AdaptiveClip | Gep):
-        raise SordinoError(
-            f"Mechanism {privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
-            f"{' and '.join(clip.groups)} apart; set clip = 'joint', or choose another mechanism."
-        )
+    method, privacy = resolved.method, resolved.privacy
+    refuse_counted_units(resolved)
     tariff = Tariff(
         unit=method.unit,
         uses=method.uses,
@@ -286,22 +281,35 @@ def make_tariff(
         steps=priced_steps(method),
         sizes=sizes,
         mechanism_name=privacy.mechanism_table["name"],
-        mechanism=mechanism,
+        mechanism=_mechanism(resolved),
         placement=privacy.noise,
-        sampler=make_sampler(experiment, clients=clients),
-        clip=clip,
+        sampler=make_sampler(resolved.experiment, clients=clients),
+        clip=make_clip(resolved),
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
-        uncovered=method.uncovered if isinstance(method, Personalised) else "",
-        personal=isinstance(method, Personalised),
+        uncovered=method.uncovered,
+        personal=method.personalised,
         before=before,
-        evaluation=charged_evaluation(experiment, method, clients=clients, before=before),
+        evaluation=charged_evaluation(resolved, clients=clients, before=before),
         spare_rounds=privacy.spare_rounds,
     )
     _check_colluders(tariff)
     if not method.protected:
         return tariff
+    tariff = dataclasses.replace(tariff, mechanism=tariff.mechanism.for_run(tariff.shape))
     return _with_noise(tariff, privacy, clients) if settled is None else _with_settled_noise(tariff, privacy, settled)
+
+
+def _mechanism(resolved: Resolved) -> Mechanism:
+    """The mechanism, if it suits the method."""
+    method, mechanism = resolved.method, resolved.mechanism
+    if method.unit == "client" and method.protected and mechanism.not_for_clients:
+        raise SordinoError(
+            f"Mechanism {resolved.privacy.mechanism_table['name']!r} is for example-level methods, but "
+            f"{resolved.experiment.method['name']!r} protects clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another "
+            "mechanism."
+        )
+    return mechanism
 
 
 def _check_colluders(tariff: Tariff) -> None:
@@ -319,14 +327,22 @@ def _check_colluders(tariff: Tariff) -> None:
         )
 
 
-def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:
-    groups = bridge_of(member(TUNINGS, experiment.tuning, where="tuning")).clip_groups() if method.protected else {}
+def make_clip(resolved: Resolved) -> Clip:
+    """How far one unit may move a sum: as the file says, and not at all limited where no privacy is claimed."""
+    method, mechanism = resolved.method, resolved.mechanism
+    groups = resolved.tuning.clip_groups() if method.protected else {}
     if groups and method.unit != "example":
         raise SordinoError(
-            f"Method {experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
+            f"Method {resolved.experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
             f"{' and '.join(groups)} apart in every example's gradient; set clip = 'joint', or choose method 'dp-sgd'."
         )
-    return Clip(bound=experiment.privacy.clip_norm if method.protected else math.inf, norm=norm, groups=groups)
+    if groups and mechanism.clips_as_one:
+        raise SordinoError(
+            f"Mechanism {resolved.privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(groups)} apart; set clip = 'joint', or choose another mechanism."
+        )
+    bound = resolved.privacy.clip_norm if method.protected else math.inf
+    return Clip(bound=bound, norm=mechanism.norm, groups=groups)
 
 
 def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:
