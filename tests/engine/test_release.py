@@ -94,7 +94,7 @@ def test_runs_with_different_cohorts_publish_the_same_figures(tiny, tmp_path, mo
     told = []
     for share in (0.1, 0.6):
         monkeypatch.setattr(FixedCohort, "share", share)
-        monkeypatch.setattr("sordino.engine.simulate.SecureNoise", FixedCohort)
+        monkeypatch.setattr("sordino.engine.noise_sources.SecureNoise", FixedCohort)
         table = secure(tiny, method={"name": method}, privacy=METHODS[method])
         sordino.run(table, out=tmp_path / f"run-{share}")
         release = published(tmp_path / f"run-{share}")
