@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sordino import __version__
 from sordino.core import SordinoError
-from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_summary_file
+from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_published_file, read_summary_file
 from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment
 from sordino.files import (
@@ -34,6 +34,7 @@ from sordino.methods.method import State
 from sordino.privacy.ledger_file import read_book
 
 MODEL = "model.safetensors"
+RELEASE = "release"
 KERNELS, TORCH_ALONE = "compiled kernels", "torch alone"
 SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
@@ -67,7 +68,7 @@ class RunRecord:
         self.summary = folder / "summary.json"
         self.diagnostics = folder / "non-private-diagnostics"
         self.personal = folder / "private-to-each-client"
-        self.release = folder / "release"
+        self.release = folder / RELEASE
 
     @property
     def model(self) -> Path:
@@ -162,8 +163,8 @@ class RunRecord:
         return self.personal / f"after-{rounds_done:05d}-rounds.safetensors"
 
     def forget_personal_files(self, *, except_for: int) -> None:
-        for path in self.personal.glob("after-*-rounds.safetensors"):
-            if path != self.personal_file(except_for):
+        for path in self.personal.rglob("after-*-rounds.safetensors"):
+            if path.name != self.personal_file(except_for).name:
                 path.unlink()
 
     def load_checkpoint(self) -> Checkpoint | None:
@@ -246,12 +247,13 @@ def _json_file(content: dict[str, Any]) -> bytes:
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a finished run, or of the part of one that may be published, given that folder."""
     path = folder / "summary.json"
     if not path.exists():
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
         )
-    return read_summary_file(path)
+    return read_published_file(path) if folder.resolve().name == RELEASE else read_summary_file(path)
 
 
 def facts_digest(facts: Mapping[str, Any]) -> str:

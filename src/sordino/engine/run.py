@@ -15,6 +15,7 @@ import torch
 from sordino.core import SordinoError
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
+from sordino.engine.engines import make_engine, settle
 from sordino.engine.federation import FederationServer
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
@@ -26,7 +27,6 @@ from sordino.engine.run_facts import noise_facts
 from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.simulate.allocator import tune_allocator
-from sordino.engine.simulate.simulator import Simulator
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
 from sordino.engine.traffic import Traffic
@@ -122,20 +122,19 @@ class _Run:
     ) -> None:
         self.setup, self.record, self.watch = setup, record, watch
         self._finish_now = finish
-        self.clients = Simulator(setup)
-        closing.callback(self.clients.close)
         first = setup.space.read(setup.net)
         data_digest = setup.loaded.digest()
         facts = settled or {
-            **self.clients.settle(first),
+            **settle(setup, first),
             **setup.tariff.multipliers.to_json(),
             "data_digest": data_digest,
             "folder": str(folder),
         }
-        self.clients.use(facts)
         self.schedule = facts["schedule"]
         checkpoint = record.load_checkpoint()
         self.ledger = _make_ledger(setup, record, facts, data_digest)
+        self.clients = make_engine(setup, schedule=self.schedule, folder=record.personal, run=self.ledger.run)
+        closing.callback(self.clients.close)
         if settled is None:
             self.ledger.create()
             record.begin(setup.resolved, facts)
