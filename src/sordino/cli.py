@@ -275,22 +275,38 @@ def data_list(as_json: AsJson = False) -> None:
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
+        from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
+        from sordino.data.locate import relative_to
+        from sordino.engine.client_names import names_in
         from sordino.engine.setup import federate, make_method
         from sordino.experiment import read
+        from sordino.report.columns import columns_tables
 
     experiment = read(file, tuple(overrides or ()))
-    federated = federate(experiment, make_method(experiment))
+    with relative_to(file.resolve().parent):
+        federated = federate(experiment, make_method(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
-    counts = {
+    names = names_in(federated, experiment)
+    counts: dict[str, Any] = {
         "clients": federated.partition.clients,
+        "client_names": names,
         "sizes": federated.sizes,
         "classes": source.classes,
+        "class_names": source.class_names,
+        "columns": tables_of(source.layout),
         "test": source.n_test,
         "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
     }
-    _show(counts, as_json, lambda: label_chart(federated.partition, labels, source.class_names))
+    _show(
+        counts,
+        as_json,
+        lambda: [
+            *columns_tables(counts["columns"]),
+            label_chart(federated.partition, labels, source.class_names, names),
+        ],
+    )
 
 
 def _show(value: Any, as_json: bool, draw: Any) -> None:

@@ -14,9 +14,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sordino.core import View
+from sordino.data.locate import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.choice import plan_facts
+from sordino.engine.client_names import names_of
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, rows_of, warnings_about_test_rows
 from sordino.engine.features import frozen_body
 from sordino.engine.federation import BYTES_PER_NUMBER
@@ -40,6 +42,7 @@ class Plan:
     experiment: Experiment
     tariff: Tariff
     epsilon: dict[View, Spent]
+    client_names: tuple[str, ...]
     epsilon_per_client: dict[int, float]
     """In the promised view, where clients pay unequally and there are few."""
     warnings: list[str]
@@ -80,6 +83,7 @@ class Plan:
                 }
                 for view, price in self.epsilon.items()
             },
+            "client_names": list(self.client_names),
             "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
@@ -109,6 +113,11 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
+    with relative_to(folder or Path.cwd()):
+        return _planned(experiment, all_accountants=all_accountants, folder=folder or Path.cwd())
+
+
+def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> Plan:
     choices = make_choices(experiment)
     method, tuning = choices.method, choices.tuning
     facts = describe(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
@@ -117,7 +126,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(experiment, choices, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
-    start_warnings = check_start(experiment, choices.start, model, folder=folder or Path.cwd())
+    start_warnings = check_start(experiment, choices.start, model, folder=folder)
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
@@ -128,10 +137,12 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
+        client_names=names_of(experiment, facts.group_names, clients=len(sizes)),
         epsilon_per_client=tariff.each(experiment.privacy),
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(experiment, facts),
+            *facts.notes,
             *start_warnings,
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.data.public import public_source
 from sordino.engine.evaluate import accuracy
 from sordino.engine.setup import load_source, make_device, make_tuning, start_context
@@ -31,7 +32,8 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
             f"[start] is {experiment.start['name']!r}, which trains nothing; name one of {kinds} to pre-train."
         )
     device = make_device(experiment.engine.device)
-    source = load_source(experiment)
+    with relative_to(folder):
+        source = load_source(experiment)
     task = bridge_of(make_tuning(experiment)).source_task(Task(shape=source.shape, classes=source.classes))
     context = start_context(experiment, source, task, device=device, folder=folder, progress=progress)
     trained = start.train(context)

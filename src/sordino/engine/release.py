@@ -28,6 +28,7 @@ KEPT_BACK = frozenset(
     {
         "bytes_down",
         "bytes_up",
+        "client_names",
         "ledger_head",
         "ledger_lines",
         "non_private_diagnostics",

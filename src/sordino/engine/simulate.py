@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.data.public import digest
 from sordino.engine.allocator import tune_allocator
 from sordino.engine.choice import choose_tuning
@@ -76,6 +77,7 @@ def simulate(
     record = RunRecord(out)
     begin = folder or Path.cwd()
     with ExitStack() as closing:
+        closing.enter_context(relative_to(begin))
         is_new = not out.exists()
         if not is_new:
             closing.enter_context(record.locked())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.core import View
+from sordino.engine.client_names import names_in
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.evaluation_rows import warnings_about_test_rows
 from sordino.engine.federation import Traffic
@@ -83,6 +84,7 @@ def summarise(
         if simulated
         else "",
         "clients": tariff.sampler.clients,
+        "client_names": list(names_in(setup.loaded, experiment)) if ledger.clients <= LISTED else [],
         "expected_cohort": tariff.sampler.expected_cohort,
         "rounds": rounds,
         "rounds_planned": experiment.rounds,
@@ -105,6 +107,7 @@ def summarise(
             *([] if last else [NOT_MEASURED]),
             *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
             *warnings_about_test_rows(experiment, setup.loaded.source),
+            *setup.loaded.source.notes,
             *setup.start_warnings,
         ],
         "non_private_diagnostics": diagnostics,
