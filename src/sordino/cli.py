@@ -116,6 +116,7 @@ def show(
         return
     with quick_imports():
         from sordino.engine.record import RunRecord, read_summary
+        from sordino.report.scores import scores_tables
         from sordino.report.terminal import curve, summary_table
 
     summary = read_summary(folder)
@@ -126,7 +127,11 @@ def show(
 
         figures = [accuracy_figure({summary["name"]: metrics}), *diagnostics_figures(record.read_diagnostics())]
         write_page(summary["name"], figures, figure)
-    _show({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
+    _show(
+        {**summary, "metrics": metrics},
+        as_json,
+        lambda: [summary_table([summary]), *scores_tables(summary), curve(metrics)],
+    )
 
 
 @app.command()

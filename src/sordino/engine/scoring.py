@@ -10,6 +10,7 @@ from torch import Tensor
 from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.data.partition import Partition
+from sordino.engine import class_scores
 from sordino.engine.charged_evaluation import ChargedEvaluation, contribution
 from sordino.engine.evaluate import correct_as_it_is, evaluate
 from sordino.engine.federation import BYTES_PER_NUMBER, Traffic
@@ -22,12 +23,12 @@ from sordino.privacy.door import Door
 def scores(
     setup: Setup, model: Tensor, *, round_number: int, door: Door, workers: Workers, traffic: Traffic
 ) -> dict[str, Any]:
-    """Accuracy and AUROC for a round's metrics, with what is to be known of the accuracy's noise where it has any."""
+    """For a round's metrics: accuracy, AUROC and more on public rows, or a charged accuracy and what is to be known of its noise."""
     evaluation, held_out = setup.tariff.evaluation, setup.federated.held_out
     if evaluation is None or held_out is None:
         setup.space.write(setup.net, model)
         found = evaluate(setup.net, setup.federated.source.public_test, setup.device)
-        return {"accuracy": found.accuracy, "auroc": found.auroc}
+        return {"accuracy": found.accuracy, "auroc": found.auroc, **found.others}
     slots = [int(size) for size in held_out.sizes]
     contributions = _contributions(setup, evaluation, held_out, model, round_number, workers)
     noisy = evaluation.release(contributions, slots, door=door, round_number=round_number)
@@ -67,8 +68,9 @@ def _contributions(
 
 
 def about_accuracy(last: Mapping[str, Any]) -> dict[str, Any]:
-    """What a summary says of its accuracy, by the metrics of the last round."""
+    """What a summary says of its accuracy and beside it, by the metrics of the last round."""
     return {
+        **{name: last.get(name) for name in class_scores.NAMES},
         "accuracy_charged": last.get("accuracy_charged", False),
         "accuracy_noise_deviation": last.get("accuracy_noise_deviation"),
     }

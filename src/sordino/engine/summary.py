@@ -66,6 +66,7 @@ def summarise(
         "method": experiment.method["name"],
         "tuning": experiment.tuning["name"],
         "tuning_facts": bridge_of(make_tuning(experiment)).plan_facts(setup.whole),
+        "class_names": list(setup.loaded.source.class_names),
         "accuracy": last.get("accuracy"),
         "auroc": last.get("auroc"),
         **about_accuracy(last),
