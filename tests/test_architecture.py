@@ -16,7 +16,7 @@ LAYERS = [
     {"models", "data"},
     {"pretrain", "tuning", "methods"},
     {"engine"},
-    {"report", "demo", "audit"},
+    {"report", "demo", "audit", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -41,6 +41,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from sordino.core import SordinoError
+from sordino.predict.commands import export, predict
 from sordino.sentences import first_line, shown
 from sordino.startup import quick_imports, with_what_it_needs
 
@@ -237,6 +238,10 @@ def sweep(
 
     write_page(str(table["name"]), [sweep_figure(rows)], figure or folder / "sweep.html")
     _show(rows, as_json, lambda: sweep_table(rows))
+
+
+app.command()(predict)
+app.command()(export)
 
 
 @app.command()

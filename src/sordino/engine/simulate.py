@@ -21,6 +21,7 @@ from sordino.engine.client_tests import client_figures
 from sordino.engine.federation import SimulatedFederation, Traffic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.personal_store import PersonalStore
+from sordino.engine.prediction_file import Prediction
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
 from sordino.engine.schedule import Workers, choose, refuse_unstackable
@@ -356,7 +357,13 @@ class _Simulation:
         origin = provenance(
             data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
         )
-        self.record.finish(user_state_dict(setup.whole), summary, release=release, provenance=origin)
+        self.record.finish(
+            user_state_dict(setup.whole),
+            summary,
+            release=release,
+            provenance=origin,
+            prediction=Prediction.of(setup).to_json(),
+        )
         return summary
 
 
