@@ -316,7 +316,9 @@ def test_an_empty_file(tmp_path: Path, name: str) -> None:
 
 def test_a_table_that_is_not_utf_8(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"a,label\n\xff\xfe,1\n")
-    refused(tmp_path / "t.csv", "should be text in UTF-8, but byte 8 of a part of it is 0xff; save it as UTF-8")
+    refused(
+        tmp_path / "t.csv", "should be text in UTF-8, but got other bytes in row 1 below the header; save it as UTF-8"
+    )
 
 
 def test_an_archive_behind_a_password(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import csv
 import gzip
 import io
 import lzma
-import warnings
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,53 +22,59 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2")
 SEPARATORS = (",", ";", "\t", "|")
-LONGEST_HEADER = 1 << 20
-"""Bytes in which a header is looked for."""
+LONGEST_HEADER, LONGEST_ROW = 1 << 20, 1 << 24
+"""Bytes in which a header is looked for, and of a row."""
 
 
 def read_csv(path: Path, separator: str | None) -> DataFrame:
     """Every cell as text. The index counts rows below the header from zero; blank lines have numbers and are left out."""
-    import pandas
-    from pandas.errors import ParserWarning
+    import pyarrow
+    from pyarrow import csv as arrow
 
     names, sign = _header(path, separator)
-    with _unpacked(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("error", ParserWarning)
-        try:
-            frame = pandas.read_csv(
-                file,
-                sep=sign,
-                dtype="str",
-                names=names,
-                header=0,
-                index_col=False,
-                keep_default_na=False,
-                na_values=[],
-                skip_blank_lines=False,
-                encoding="utf-8-sig",
-            )
-        except ParserWarning as error:
-            raise SordinoError(
-                f"{path} has rows with more than the {len(names)} fields of its header; check the separator {sign!r} and the quotes."
-            ) from error
-        except UnicodeDecodeError as error:
-            raise SordinoError(
-                f"{path} should be text in UTF-8, but byte {error.start} of a part of it is {error.object[error.start]:#04x}; save it "
-                "as UTF-8."
-            ) from error
-    return _without_blank_lines(frame, path)
+    strange: list[arrow.InvalidRow] = []
 
+    def note(row: arrow.InvalidRow) -> str:
+        strange.append(row)
+        return "skip"
 
-def _without_blank_lines(frame: DataFrame, path: Path) -> DataFrame:
-    frame = frame[~frame.isna().all(axis=1)] if frame.shape[1] > 1 else frame
-    cut = frame.isna().any(axis=1).to_numpy()
-    if cut.any():
-        at = int(cut.argmax())
-        raise SordinoError(
-            f"{path} has only {int(frame.iloc[at].notna().sum())} of {frame.shape[1]} fields in row {int(frame.index[at]) + 1} below the "
-            "header; complete the row or remove it."
+    with _unpacked(path) as file, _unicode_errors(path):
+        table = arrow.read_csv(
+            file,
+            read_options=arrow.ReadOptions(
+                use_threads=False, column_names=names, skip_rows_after_names=1, block_size=LONGEST_ROW
+            ),
+            parse_options=arrow.ParseOptions(
+                delimiter=sign, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=note
+            ),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False
+            ),
         )
-    return frame
+    if strange:
+        raise SordinoError(_misfit(path, strange[0], sign))
+    frame: DataFrame = table.to_pandas()
+    return frame if len(names) == 1 else frame[(frame != "").any(axis=1)]
+
+
+def _misfit(path: Path, row: Any, sign: str) -> str:
+    """The sentence for a row with more or fewer fields than the header; the parser counts the header as row 1."""
+    return (
+        f"{path} has {row.actual_columns} fields in row {row.number - 1} below the header, which names {row.expected_columns}; correct "
+        f"the row, its quotes, or separator = {sign!r} in [data.options]."
+    )
+
+
+@contextmanager
+def _unicode_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        if "UTF8" not in str(error):
+            raise
+        row = re.search(r"Row #(\d+)", str(error))
+        where = f" in row {int(row[1]) - 1} below the header" if row else ""
+        raise SordinoError(f"{path} should be text in UTF-8, but got other bytes{where}; save it as UTF-8.") from error
 
 
 def _header(path: Path, separator: str | None) -> tuple[list[str], str]:

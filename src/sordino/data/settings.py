@@ -52,7 +52,7 @@ class SourceSettings:
     label_column: str = "label"
     client_column: str | None = None
     text_column: str | None = None
-    columns: tuple[str, ...] | dict[str, dict[str, Any]] = ()
+    columns: tuple[str, ...] | dict[str, Any] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vocabulary: int = 8192
     length: int = 32
@@ -117,7 +117,8 @@ class SourceSettings:
                 raise SordinoError(
                     f"columns should list what is learnt from, but got {name!r}, which is the {role}; leave it out of columns."
                 )
-        both = next((name for name in self.categories if name in self.declared_columns), None)
+        declared = self.declared_columns
+        both = next((name for name in self.categories if name in declared), None)
         if both is not None:
             raise SordinoError(f"columns.{both} and categories both declare {both!r}; keep columns.{both}.")
         if self.columns and self.text_column is not None:

@@ -17,7 +17,7 @@ Column = Number | Category
 KINDS: Mapping[str, type[Column]] = {"number": Number, "category": Category}
 
 
-def columns_of(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
+def columns_of(tables: Mapping[str, Any]) -> dict[str, Column]:
     """The columns that `columns.NAME = { kind = ..., ... }` declare, in their order."""
     return {name: _column(table, where=f"columns.{name}") for name, table in tables.items()}
 
@@ -34,7 +34,11 @@ def _settings(column: Column) -> dict[str, Any]:
     }
 
 
-def _column(table: Mapping[str, Any], *, where: str) -> Column:
+def _column(table: object, *, where: str) -> Column:
+    if not isinstance(table, Mapping):
+        raise SordinoError(
+            f"[{where}] should be a table such as {{ kind = 'number', low = 0, high = 1 }}, but got {shown(table)}."
+        )
     rest = dict(table)
     kind = rest.pop("kind", None)
     if kind not in KINDS:
