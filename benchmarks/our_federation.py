@@ -12,7 +12,7 @@ import torch
 
 from sordino.core import Private
 from sordino.data.examples import Examples
-from sordino.engine.allocator import tune_allocator
+from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.federation import SimulatedFederation
 from sordino.engine.schedule import ScheduleName, Workers, choose
 from sordino.engine.tariff import make_tariff

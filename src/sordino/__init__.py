@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino.engine.plan import Plan
-    from sordino.predict import Predictor
+    from sordino.predict.predictor import Predictor
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "plan", "run"]
@@ -18,10 +18,10 @@ def run(
     experiment: str | Path | Mapping[str, Any], *overrides: str, out: str | Path | None = None, resume: bool = False
 ) -> dict[str, Any]:
     """Run an experiment, given as a file or as a mapping of the same shape; returns the summary of its run record."""
-    from sordino.engine.simulate import simulate
+    from sordino.engine.run import run_experiment
 
     checked, folder = _experiment(experiment, overrides)
-    return simulate(
+    return run_experiment(
         checked, Path(out) if out is not None else Path("runs") / checked.name, resume=resume, folder=folder
     )
 
@@ -40,7 +40,7 @@ def load(folder: str | Path) -> Predictor:
     >>> predictor = sordino.load("runs/hospital")
     >>> predictor.predict(frame), predictor.predict_proba(frame), predictor.classes, predictor.model
     """
-    from sordino.predict import load as load_model
+    from sordino.predict.loading import load as load_model
 
     return load_model(folder)
 

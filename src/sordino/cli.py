@@ -52,10 +52,10 @@ def run(
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("runs") / experiment.name
     with quick_imports():
-        from sordino.engine.simulate import simulate
+        from sordino.engine.run import run_experiment
 
     with watching(quiet=as_json) as watch:
-        summary = simulate(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
+        summary = run_experiment(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
     _show(summary, as_json, lambda: summary_table([summary]))
 
 
@@ -87,7 +87,7 @@ def finish(
     from sordino.report.terminal import summary_table, watching
 
     with quick_imports():
-        from sordino.engine.simulate import finish as finish_run
+        from sordino.engine.run import finish as finish_run
 
     with watching(quiet=as_json) as watch:
         summary = finish_run(folder, watch=watch)
@@ -145,7 +145,7 @@ def pretrain(
     """Train the public start of an experiment by itself; an experiment with this start then finds it done."""
     with quick_imports():
         from sordino.engine.pretraining import pretrain as train
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.experiment import read
         from sordino.report.terminal import pretrained_table, watching
 
@@ -180,7 +180,7 @@ def robustness(
     """Accuracy of models under noise on their parameters, and how far noise can move their output."""
     with quick_imports():
         from sordino.engine.robustness import measure, open_subject
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.report.terminal import robustness_table, watching
 
     scales = _numbers(noise)
@@ -288,20 +288,19 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
         from sordino.data.locate import relative_to
-        from sordino.engine.client_names import names_in
-        from sordino.engine.setup import federate, make_method
+        from sordino.engine.dealing import federate
+        from sordino.engine.resolved import resolve
         from sordino.experiment import read
         from sordino.report.columns import columns_tables
 
     experiment = read(file, tuple(overrides or ()))
     with relative_to(file.resolve().parent):
-        federated = federate(experiment, make_method(experiment))
+        federated = federate(resolve(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
-    names = names_in(federated, experiment)
     counts: dict[str, Any] = {
         "clients": federated.partition.clients,
-        "client_names": names,
+        "client_names": federated.names,
         "sizes": federated.sizes,
         "classes": source.classes,
         "class_names": source.class_names,
@@ -314,7 +313,7 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         as_json,
         lambda: [
             *columns_tables(counts["columns"]),
-            label_chart(federated.partition, labels, source.class_names, names),
+            label_chart(federated.partition, labels, source.class_names, federated.names),
         ],
     )
 

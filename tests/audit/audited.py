@@ -20,7 +20,7 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.choice import release_statistic
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.schedule import Task
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import Broadcast
@@ -196,7 +196,7 @@ def missing_client(confidence):
             return self.pool(round_number)[round_number % 2 :]
 
     with watched_federation(
-        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+        table, resolve(table).method, nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         sampler = Absent(clients=clients, rounds=rounds, expected_cohort=clients)
         federation.tariff = dataclasses.replace(federation.tariff, sampler=sampler)
@@ -211,7 +211,7 @@ def drawn_cohorts(confidence, sampler="poisson", noise="central"):
     clients, rounds = 100, 60
     table = run_of(clients=clients, rounds=rounds, noise=noise, sampler=sampler, expected_cohort=10)
     with watched_federation(
-        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+        table, resolve(table).method, nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         for number in range(rounds):
             federation.collect_sum(number, Broadcast.of(torch.zeros(1)), Silent())
@@ -239,11 +239,11 @@ def drawn_batches(confidence):
         draws.append(torch.nonzero(up - down > CLIP / 2).flatten().numpy())
 
     with watched_federation(
-        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch
+        table, resolve(table).method, [Private(rows)], sizes=[count], features=count, watch=watch
     ) as federation:
         state = {"model": torch.zeros(2 * count)}
         for number in range(rounds):
-            state = make_method(table).round(number, state, federation)
+            state = resolve(table).method.round(number, state, federation)
         charge = federation.door.ledger.lines[0].charges[0]
     result = audit_sampling(draws, units=count, claimed=charge.event, confidence=confidence)
     return result.rate_lower, result.claimed_rate
@@ -256,7 +256,7 @@ class StepsAtTheDoor:
         method = {"name": "dp-sgd", "where": "one-place", "batch_size": 1}
         table = run_of(clients=1, rounds=rounds, method=method, mechanism=mechanism, noise_multiplier=noise_multiplier)
         self.job, self.net, self.seen = (
-            make_method(table),
+            resolve(table).method,
             build("logistic", shape=(features,), classes=2, bias=False),
             [],
         )
@@ -373,10 +373,10 @@ def groups_clipped_apart(confidence):
     net = Net(body=TwoMaps(count), head=nn.Identity())
     groups = {"first": ("body.first.weight",), "second": ("body.second.weight",)}
     with watched_federation(
-        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch, net=net
+        table, resolve(table).method, [Private(rows)], sizes=[count], features=count, watch=watch, net=net
     ) as federation:
         federation.tariff = dataclasses.replace(federation.tariff, clip=Clip(bound=CLIP, norm="l2", groups=groups))
-        make_method(table).round(0, {"model": torch.zeros(4 * count)}, federation)
+        resolve(table).method.round(0, {"model": torch.zeros(4 * count)}, federation)
         event = federation.door.ledger.lines[0].charges[0].event
     seen = Sighting(included=included, scores=scores[0], claimed_epsilon=0.0, delta=0.0)
     return told_apart(seen, event.noise_multiplier, confidence)

@@ -23,8 +23,8 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.data.partition import Partition
 from sordino.engine import scoring
 from sordino.engine.charged_evaluation import EMPTY_SLOT, ChargedEvaluation
-from sordino.engine.schedule import Workers
-from sordino.engine.setup import make_method
+from sordino.engine.simulate.workers import Workers
+from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import StatisticBound
@@ -71,8 +71,8 @@ class Watched:
         epsilon = GAUSSIAN_EPSILON if self.gaussian else EPSILON
         data = table.data.model_copy(update={"test": {"name": "charged", "epsilon": epsilon}})
         self.table = table.model_copy(update={"data": data})
-        self.method = make_method(self.table)
-        tariff = make_tariff(self.table, self.method, clients=CLIENTS, sizes=[SLOTS] * CLIENTS)
+        self.method = resolve(self.table).method
+        tariff = make_tariff(resolve(self.table), clients=CLIENTS, sizes=[SLOTS] * CLIENTS)
         self.evaluation = tariff.evaluation
         self.seed, self.seen = seed, []
         self.door = self.new_door(seed)

@@ -18,7 +18,7 @@ from sordino.audit.canaries import OVERSHOOT, Sighting, _coins, _rows
 from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError
 from sordino.engine import federation as federation_module
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
 from sordino.methods.dp_pfeddsu import DpPfedDsu, SparseTurn
 from sordino.methods.method import Turn
 from sordino.methods.sparse import flat_mask
@@ -57,7 +57,7 @@ def uploads_of_one_round(mask, included, *, canaries_are_kept):
     net = Net(body=nn.Linear(40, WEIGHTS // 40, bias=False), head=nn.Linear(WEIGHTS // 40, 2))
     start = torch.full((WEIGHTS,), 1e-3)
     start[:CANARIES] = 2e-3 if canaries_are_kept else 0.0
-    dsu = make_method(table)
+    dsu = resolve(table).method
     with watched_federation(table, dsu, rows, sizes=[1] * CANARIES, features=40, watch=watch, net=net) as federation:
         dsu.round(0, {"model": start}, federation)
     return [uploads[client] for client in range(CANARIES)]

@@ -16,9 +16,11 @@ from scipy.stats import binom
 
 from sordino.core import unwrap
 from sordino.engine.federation import SimulatedFederation
-from sordino.engine.personal_store import PersonalStore
-from sordino.engine.schedule import Workers, stacked_job
-from sordino.engine.setup import make_method, prepare
+from sordino.engine.client.personal_store import PersonalStore
+from sordino.engine.simulate.schedule import stacked_job
+from sordino.engine.simulate.workers import Workers
+from sordino.engine.resolved import resolve
+from sordino.engine.setup import prepare
 from sordino.experiment import experiment
 from sordino.methods import METHODS
 from sordino.methods.personal import Personalised
@@ -40,7 +42,7 @@ def contract_table(method, **changes):
     return {
         "seed": 5,
         "rounds": ROUNDS,
-        "data": {"source": "digits", "clients": 4, "options": {"limit": 90, "test_limit": 10}},
+        "data": {"source": "digits", "clients": 4, "client_test_rows": 0, "options": {"limit": 90, "test_limit": 10}},
         "model": {"name": "mlp", "hidden": [6]},
         "method": method,
         "privacy": {"noise": "local", "noise_multiplier": 1.0, "clip_norm": 0.5, "sampler": "everyone"},
@@ -146,7 +148,7 @@ def play(table, *, changed=None, backwards=False, script=None, schedule="workers
 
     `changed` names a client with other rows than it has.
     """
-    setup = prepare(experiment(table), folder=Path.cwd(), progress=lambda done, total: None)
+    setup = prepare(resolve(experiment(table)), folder=Path.cwd(), progress=lambda done, total: None)
     privacy, method = setup.experiment.privacy, setup.method
     workers = OrderedWorkers(setup.net, setup.space, seed=5, device=setup.device, workers=1)
     workers.backwards = backwards
@@ -249,7 +251,7 @@ def check_the_server(table):
     """The server's state depends on what was released, and on nothing that clients did besides."""
     found = play(table)
     replay, state = Replaying(found.federation, found.releases), dict(found.first)
-    untouched = make_method(experiment(table))
+    untouched = resolve(experiment(table)).method
     for number in range(ROUNDS):
         state = untouched.round(number, state, replay)
     if state.keys() != found.state.keys():

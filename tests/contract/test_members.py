@@ -19,7 +19,7 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.samplers import SAMPLERS
 from sordino.report.catalogue import axes
-from sordino.tuning import TUNINGS, Task, bridge_of
+from sordino.tuning import TUNINGS, Task
 
 
 def names(registry):
@@ -117,7 +117,7 @@ def test_a_partitioner_gives_every_row_to_one_client(name):
 @pytest.mark.parametrize("name", names(TUNINGS))
 def test_a_tuning_trains_parameters_that_exist(name):
     tuning, task = TUNINGS[name](), Task(shape=(1, 8, 8), classes=3)
-    bridge = bridge_of(tuning)
+    bridge = tuning
     source = bridge.source_task(task)
     built = build("logistic", shape=source.shape, classes=source.classes)
     net = bridge.wrap(built, task, seed=1)

@@ -8,7 +8,7 @@ import pytest
 
 from sordino.core import SordinoError
 from sordino.data.source import SourceSettings, load
-from sordino.engine.setup import source_settings
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 
 GOOD = "age,sex,label\n10,f,no\n20,m,yes\n30,f,no\n40,m,yes\n50,f,no\n"
@@ -123,7 +123,7 @@ TABLES = {
 
 def settings(path, options) -> SourceSettings:
     table = {"rounds": 1, "data": {"source": str(path), "options": options}, "model": "mlp", "method": "fedavg"}
-    return source_settings(experiment(table))
+    return resolve(experiment(table)).source
 
 
 def refused(path, options, sentence) -> None:

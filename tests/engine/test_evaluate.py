@@ -123,7 +123,7 @@ def test_the_papers_settings_cost_each_client_what_they_should(sizes, expected):
             "privacy": {"noise_multiplier": 1.1, "sampler": "everyone"},
         }
     )
-    tariff = make_tariff(table, DpSgd(batch_size=256), clients=3, sizes=sizes)
+    tariff = make_tariff(dataclasses.replace(resolve(table), method=DpSgd(batch_size=256)), clients=3, sizes=sizes)
     found = list(tariff.each(table.privacy).values())
     if len(expected) == 1:
         assert not found

@@ -55,6 +55,7 @@ def test_a_release_holds_no_figure_of_the_cohort(tiny, tmp_path, method):
         "model.safetensors",
         "summary.json",
         "metrics.jsonl",
+        "prediction.json",
     }
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not keys_of(published(tmp_path / "run")) & set(COHORT_TELLING)

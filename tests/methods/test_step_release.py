@@ -14,10 +14,10 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.data.source import SourceSettings, load
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients, ClippedSum
-from sordino.methods.anchors import layer_groups, power_method
+from sordino.privacy.subspace import layer_groups, power_method
 from sordino.methods.method import ClientContext
 from sordino.methods.step_release import ClippedRelease, FollowingClip, PoissonSteps, step_release
 from sordino.models import FlatSpace, build
@@ -286,7 +286,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(name, where, tiny, tmp_path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")
     for file in ("model.safetensors", "ledger.jsonl", "metrics.jsonl"):

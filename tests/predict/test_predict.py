@@ -10,8 +10,9 @@ import torch
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.class_scores import class_scores
+from sordino.engine.dealing import load_source
 from sordino.engine.evaluate import macro_auroc
-from sordino.engine.setup import load_source
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 
 ROWS = 240
@@ -95,7 +96,7 @@ def test_a_text_predicts_from_its_column_and_from_a_list(table, tmp_path):
 
 def public_rows(table):
     """The public test rows of an experiment, as arrays."""
-    test = load_source(experiment(table)).public_test
+    test = load_source(resolve(experiment(table))).public_test
     return test.inputs.numpy(), test.labels
 
 
@@ -135,7 +136,7 @@ def test_a_release_holds_all_that_prediction_needs_and_nothing_of_the_server(tab
     labels = torch.tensor([predictor.classes.index(word) for word in test["label"]])
     agrees(predictor, test, labels, summary)
     told = json.loads((tmp_path / "published" / "prediction.json").read_text())
-    assert set(told) == {"schema", "name", "preparation", "model", "tuning", "start"}
+    assert set(told) == {"schema", "name", "preparation", "model", "tuning"}
     assert "seed" not in json.dumps(told) and str(tmp_path) not in json.dumps(told)
     assert not {"north", "east", "west"} & set(json.dumps(told).replace('"', " ").split())
 

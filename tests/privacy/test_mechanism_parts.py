@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
@@ -34,7 +34,7 @@ def run_of(mechanism, *, rounds=4, method=None, clients=10, **privacy):
 
 
 def tariff_of(table, *, clients=1, sizes=(50_000,)):
-    return make_tariff(table, make_method(table), clients=clients, sizes=list(sizes))
+    return make_tariff(resolve(table), clients=clients, sizes=list(sizes))
 
 
 def test_two_releases_from_one_batch_are_one_sampled_joint_event():

@@ -1,25 +1,15 @@
-"""The names of an experiment's clients: values of the client column where it makes the clients, else numbers."""
+"""What clients are called: by the values of the client column where it makes the clients."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from sordino.data.client_names import client_names, group_names
-from sordino.experiment import Experiment
-
-if TYPE_CHECKING:
-    from sordino.engine.setup import Federated
+from sordino.engine.resolved import Resolved
 
 
-def names_of(experiment: Experiment, groups: Mapping[str, tuple[str, ...]], *, clients: int) -> tuple[str, ...]:
-    """Of the clients that train, by the distinct values of client columns."""
-    column = experiment.data.options.get("client_column")
-    late = experiment.data.late_clients
-    return client_names(experiment.data.partition, column, groups, clients=clients, late=late)
-
-
-def names_in(federated: Federated, experiment: Experiment) -> tuple[str, ...]:
-    """The same of data that have been dealt out."""
-    groups = {column: group_names(values) for column, values in federated.source.columns.items()}
-    return names_of(experiment, groups, clients=federated.partition.clients)
+def client_names(resolved: Resolved, groups: Mapping[str, tuple[str, ...]], *, clients: int) -> tuple[str, ...]:
+    """One name for each of the clients that train, by the distinct values of client columns; none where they are only numbers."""
+    data = resolved.experiment.data
+    named = groups.get(resolved.source.client_column or "", ())
+    made_by_it = data.partition == {"name": "column"} and len(named) == clients + data.late_clients
+    return named[:clients] if made_by_it else ()

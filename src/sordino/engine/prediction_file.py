@@ -10,15 +10,14 @@ from typing import Any
 from sordino.data.preparation import Preparation
 from sordino.engine.damaged import checked_object, read_json_object
 from sordino.engine.record import PREDICTION
-from sordino.engine.setup import Setup, make_model
-from sordino.experiment import Experiment
-from sordino.experiment import experiment as checked
-from sordino.models import MODELS, Net
-from sordino.settings import validated
-from sordino.tuning import Task
+from sordino.engine.setup import Setup
+from sordino.models import MODELS, Net, build
+from sordino.settings import member, validated
+from sordino.tuning import TUNINGS, Task, Tuning
 
-SCHEMA = 1
-KEYS = {"schema": int, "name": str, "preparation": dict, "model": dict, "tuning": dict, "start": str}
+SCHEMA, ANY_SEED = 1, 0
+"""Weights that are drawn here are replaced by those that are loaded."""
+KEYS = {"schema": int, "name": str, "preparation": dict, "model": dict, "tuning": dict}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +31,6 @@ class Prediction:
     preparation: Preparation
     model: dict[str, Any]
     tuning: dict[str, Any]
-    start: str
-    """By its name alone; the weights say the rest."""
 
     @staticmethod
     def of(setup: Setup) -> Prediction:
@@ -42,8 +39,7 @@ class Prediction:
             name=experiment.name,
             preparation=Preparation.of(setup.loaded.source),
             model=_with_defaults(experiment.model),
-            tuning=experiment.tuning,
-            start=experiment.start["name"],
+            tuning=setup.resolved.to_json()["tuning"],
         )
 
     @staticmethod
@@ -51,30 +47,25 @@ class Prediction:
         path = folder / PREDICTION
         advice = "give the folder of a finished run, its release, or an export"
         content = checked_object(read_json_object(path, KEYS, advice=advice), KEYS, what=str(path), advice=advice)
-        rest = {key: content[key] for key in ("name", "model", "tuning", "start")}
+        rest = {key: content[key] for key in ("name", "model", "tuning")}
         return Prediction(preparation=Preparation.from_json(content["preparation"]), **rest)
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
     def build(self) -> Net:
-        """The model with weights yet to be loaded."""
+        """The model as it is saved, with weights yet to be loaded."""
+        tuning: Tuning = member(TUNINGS, self.tuning, where="tuning")
         task = Task(shape=self.preparation.shape, classes=len(self.preparation.classes))
-        return make_model(self._experiment(), task, vocabulary=self.preparation.vocabulary).net
-
-    def _experiment(self) -> Experiment:
-        """As much of an experiment as building a model asks for."""
-        return checked(
-            {
-                "name": self.name,
-                "rounds": 1,
-                "data": {"source": self.name},
-                "model": self.model,
-                "start": self.start,
-                "tuning": self.tuning,
-                "method": "fedavg",
-            }
+        built_for = tuning.source_task(task)
+        net = build(
+            **self.model,
+            shape=built_for.shape,
+            classes=built_for.classes,
+            vocabulary=self.preparation.vocabulary,
+            seed=ANY_SEED,
         )
+        return tuning.finish(tuning.wrap(net, task, seed=ANY_SEED))
 
 
 def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:

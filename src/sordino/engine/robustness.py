@@ -17,11 +17,13 @@ from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.locate import relative_to
 from sordino.data.public import public_source
+from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object
+from sordino.engine.dealing import load_source
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
 from sordino.engine.record_keys import PRETRAINED_KEYS
-from sordino.engine.setup import load_source, make_model
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
@@ -88,10 +90,11 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     record_of_run = RunRecord(folder)
     begun = record_of_run.read_experiment()
     experiment = checked(begun["experiment"])
+    resolved = resolve(experiment)
     with relative_to(Path(begun["facts"].get("folder", "."))):
-        own = load_source(experiment)
+        own = load_source(resolved)
     task = Task(shape=own.shape, classes=own.classes)
-    net = make_model(experiment, task, vocabulary=own.vocabulary).net
+    net = make_model(resolved, task, vocabulary=own.vocabulary).net
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import Broadcast, Federation, State
+from sordino.methods.method import Broadcast, Federation, Method, State
 from sordino.privacy.pricing import Uses
 from sordino.settings import Positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Averaging(LocalSgd):
+class Averaging(Method, LocalSgd):
     """Client-level averaging.
 
     Formal guarantee: the model depends on the uploads through their noisy sum alone, over a fixed denominator.
@@ -23,8 +23,6 @@ class Averaging(LocalSgd):
 
     unit: ClassVar[Unit] = "client"
     uses: ClassVar[Uses] = "sum"
-    protected: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
 
     @property
     def job(self) -> LocalSgd:

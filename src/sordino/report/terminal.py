@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from sordino.engine.simulate import Moment, Watcher
+    from sordino.engine.run import Moment, Watcher
 
 VIEWS = ("public", "server", "client")
 LISTED = 20
@@ -141,7 +141,7 @@ def _unequal(summary: Mapping[str, Any]) -> str:
 
 def _per_client(view: str, each: Mapping[str, float], names: Sequence[str], of: str = "") -> str:
     """ε of each client, by its name where clients have other names than their numbers."""
-    if list(names) == list(each):
+    if not names:
         return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
     named = (f"{escape(names[int(client)])} {epsilon_text(epsilon)}" for client, epsilon in each.items())
     return f"{of}ε {view} of each client: {', '.join(named)}"
