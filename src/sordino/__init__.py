@@ -34,15 +34,17 @@ def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
     return make_plan(checked, folder=folder)
 
 
-def load(folder: str | Path) -> Predictor:
+def load(folder: str | Path, *, client: str | None = None) -> Predictor:
     """The model of a finished run, of the release of a secure one, or of an export, ready to be used.
+
+    With `client`, the own model of that client of a personalised simulation, which hides the other clients and not this one.
 
     >>> predictor = sordino.load("runs/hospital")
     >>> predictor.predict(frame), predictor.predict_proba(frame), predictor.classes, predictor.model
     """
     from sordino.predict.loading import load as load_model
 
-    return load_model(folder)
+    return load_model(folder, client=client)
 
 
 def _experiment(given: str | Path | Mapping[str, Any], overrides: tuple[str, ...]) -> tuple[Any, Path]:

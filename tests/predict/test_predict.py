@@ -10,8 +10,8 @@ import torch
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.class_scores import class_scores
-from sordino.engine.dealing import load_source
-from sordino.engine.evaluate import macro_auroc
+from sordino.engine.dealing import federate, load_source
+from sordino.engine.evaluate import logits, macro_auroc
 from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 
@@ -189,3 +189,36 @@ def test_a_damaged_preparation_is_refused_by_its_key(trained, tmp_path):
     (tmp_path / "prediction.json").write_text(json.dumps(told))
     with pytest.raises(SordinoError, match="shape should be a list, but got 'four'"):
         sordino.load(tmp_path)
+
+
+@pytest.mark.parametrize("tuning", ["full", "head"])
+@pytest.mark.parametrize("method", ["centaur", "ppsgd", "pmtl-ft", "dp-fedavg-fb"])
+def test_a_clients_own_model_is_the_one_that_was_tested(table, tmp_path, method, tuning):
+    if (method, tuning) == ("centaur", "head"):
+        pytest.skip("the head is all that would be trained, and it stays home")
+    changes = table(method={"name": method, "epochs": 1, "head_epochs": 2}, tuning=tuning, rounds=2)
+    changes["data"]["client_test_rows"] = 40
+    summary = sordino.run(changes, out=tmp_path / "run")
+    found = resolve(experiment(changes))
+    federated = federate(found)
+    rows, _ = federated.match_test_rows(found)
+    test, accuracies = federated.source.public_test, []
+    for number, name in enumerate(("east", "north", "west")):
+        own = test.take(torch.from_numpy(rows.of(number)))
+        called = logits(sordino.load(tmp_path / "run", client=name).model, own, torch.device("cpu")).argmax(1)
+        accuracies.append(float((called == own.labels).double().mean()))
+    told = summary["non_private_diagnostics"]["non_private_clients"]
+    assert np.mean(accuracies) == pytest.approx(told["mean"])
+    assert np.std(accuracies, ddof=1) == pytest.approx(told["standard_deviation"])
+
+
+def test_only_clients_of_personalised_simulations_have_models_of_their_own(trained, table, tmp_path):
+    with pytest.raises(SordinoError, match="gives all clients one model; leave the client out"):
+        sordino.load(trained, client="0")
+    personal = {"name": "centaur", "epochs": 1, "head_epochs": 1}
+    sordino.run(table(method=personal, rounds=1), out=tmp_path / "run")
+    with pytest.raises(SordinoError, match="no client called 'nort'; did you mean 'north'"):
+        sordino.load(tmp_path / "run", client="nort")
+    sordino.run(table(method=personal, rounds=1, privacy={"noise_source": "secure"}), out=tmp_path / "secure")
+    with pytest.raises(SordinoError, match="is a secure run, whose clients keep their models themselves"):
+        sordino.load(tmp_path / "secure", client="north")

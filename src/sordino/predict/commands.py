@@ -26,6 +26,10 @@ def predict(
         list[str] | None,
         typer.Option("--keep", metavar="COLUMN", help="Also write this column of FILE; repeat for more."),
     ] = None,
+    client: Annotated[
+        str | None,
+        typer.Option("--client", metavar="NAME", help="With the own model of a client of a personalised simulation."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of each row of a file, with the probability of every class."""
@@ -34,7 +38,7 @@ def predict(
         from sordino.predict.loading import load
         from sordino.predict.predictions import predictions, predictions_table, write_csv
 
-    found = predictions(load(folder), file, keep=tuple(keep or ()))
+    found = predictions(load(folder, client=client), file, keep=tuple(keep or ()))
     if out is not None:
         write_csv(found, out)
     if as_json:
