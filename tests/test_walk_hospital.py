@@ -1,0 +1,93 @@
+"""docs/data.md followed word by word: from files on disk to predictions and a card, with no step that is not in it."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "data.md").read_text()
+BLOCKS = re.findall(r"^```(.*)\n((?:.*\n)*?)^```$", PAGE, flags=re.MULTILINE)
+
+
+def done(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A line of the page as a shell would do it, in a folder of its own."""
+    words = shlex.split(command)
+    programs = {"sordino": [sys.executable, "-m", "sordino"], "python": [sys.executable]}
+    environment = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*programs.get(words[0], words[:1]), *words[1:]],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory):
+    """Everything that the page says to do, and what it printed after each block."""
+    folder = tmp_path_factory.mktemp("walk")
+    shutil.copytree(
+        ROOT / "examples" / "hospital", folder / "examples" / "hospital", ignore=shutil.ignore_patterns("*.csv")
+    )
+    told = ""
+    for kind, text in BLOCKS:
+        if kind.startswith("bash"):
+            told = ""
+            for line in text.splitlines():
+                result = done(line, folder)
+                assert result.returncode == (2 if "refused" in kind else 0), f"{line}\n{result.stderr}"
+                told += result.stdout + result.stderr
+        elif kind == "python":
+            result = subprocess.run(
+                [sys.executable, "-c", text], cwd=folder, text=True, capture_output=True, check=False
+            )
+            assert result.returncode == 0, result.stderr
+        elif kind == "" and told:
+            for line in text.splitlines():
+                assert line in told, f"the page says {line!r}, but got\n{told}"
+    return folder
+
+
+def test_the_page_has_every_kind_of_step():
+    kinds = [kind for kind, _ in BLOCKS]
+    assert kinds.count("bash") >= 5 and "python" in kinds and "toml" in kinds and "bash refused" in kinds
+
+
+def test_the_experiment_on_the_page_is_the_one_in_the_examples():
+    assert dict(BLOCKS)["toml"] == (ROOT / "examples" / "hospital" / "hospital.toml").read_text()
+
+
+def test_the_header_on_the_page_is_the_one_of_the_file(walk):
+    assert (walk / "hospital" / "patients.csv").read_text().splitlines()[0] in PAGE
+
+
+def test_the_walk_ends_in_predictions_and_a_card(walk):
+    rows = (walk / "predictions.csv").read_text().splitlines()
+    assert rows[0] == "row,patient,prediction,probability home,probability rehab,probability readmitted"
+    assert len(rows) == 21 and {row.split(",")[2] for row in rows[1:]} <= {"home", "rehab", "readmitted"}
+    card = (walk / "card" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name:") and "| server (the server, which sees every upload) | 2.99" in card
+
+
+def test_predict_gives_the_numbers_of_the_evaluation(walk):
+    import json
+
+    import numpy as np
+    import pandas
+
+    import sordino
+
+    test = pandas.read_csv(walk / "hospital" / "test.csv", sep=";", keep_default_na=False)
+    summary = json.loads((walk / "runs" / "hospital" / "summary.json").read_text())
+    called = sordino.load(walk / "runs" / "hospital").predict(walk / "hospital" / "test.csv")
+    assert np.mean(called == test["outcome"].to_numpy()) == pytest.approx(summary["accuracy"], abs=1e-12)
+    assert summary["client_names"] == ["Bergen", "Lyon", "Porto", "Turku", "Wien"]
+    assert summary["accuracy"] > 0.58, "the majority is half, and a run without privacy reaches 64 %"
