@@ -1,58 +1,71 @@
 """docs/data.md followed word by word: from files on disk to predictions and a card, with no step that is not in it."""
 
-import os
+import io
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import numpy as np
+import pandas
 import pytest
+
+import sordino
+from sordino.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "data.md").read_text()
 BLOCKS = re.findall(r"^```(.*)\n((?:.*\n)*?)^```$", PAGE, flags=re.MULTILINE)
 
 
-def done(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A line of the page as a shell would do it, in a folder of its own."""
+def done(command: str) -> tuple[int, str]:
+    """A line of the page as a shell would do it: its exit code, and what it printed. `sordino` runs in this process."""
     words = shlex.split(command)
-    programs = {"sordino": [sys.executable, "-m", "sordino"], "python": [sys.executable]}
-    environment = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*programs.get(words[0], words[:1]), *words[1:]],
-        cwd=folder,
-        env=environment,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    if words[0] != "sordino":
+        program = sys.executable if words[0] == "python" else words[0]
+        result = subprocess.run([program, *words[1:]], text=True, capture_output=True, check=False)
+        return result.returncode, result.stdout + result.stderr
+    printed, code = io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(printed):
+        patch.setattr(sys, "argv", words)
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return code, printed.getvalue()
+
+
+def follow(kind: str, text: str, told: str) -> str:
+    """Do what a block says, or check that what it shows was printed by the one before; returns what was printed."""
+    if kind.startswith("bash"):
+        found = [(line, *done(line)) for line in text.splitlines()]
+        for line, code, printed in found:
+            assert code == (2 if "refused" in kind else 0), f"{line}\n{printed}"
+        return "".join(printed for _, _, printed in found)
+    if kind == "python":
+        exec(compile(text, "docs/data.md", "exec"), {})
+    elif kind == "" and told:
+        for line in text.splitlines():
+            assert line in told, f"the page says {line!r}, but got\n{told}"
+    return told
 
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory):
-    """Everything that the page says to do, and what it printed after each block."""
+    """The folder in which everything was done that the page says."""
     folder = tmp_path_factory.mktemp("walk")
-    shutil.copytree(
-        ROOT / "examples" / "hospital", folder / "examples" / "hospital", ignore=shutil.ignore_patterns("*.csv")
-    )
+    copied = shutil.ignore_patterns("*.csv")
+    shutil.copytree(ROOT / "examples" / "hospital", folder / "examples" / "hospital", ignore=copied)
     told = ""
-    for kind, text in BLOCKS:
-        if kind.startswith("bash"):
-            told = ""
-            for line in text.splitlines():
-                result = done(line, folder)
-                assert result.returncode == (2 if "refused" in kind else 0), f"{line}\n{result.stderr}"
-                told += result.stdout + result.stderr
-        elif kind == "python":
-            result = subprocess.run(
-                [sys.executable, "-c", text], cwd=folder, text=True, capture_output=True, check=False
-            )
-            assert result.returncode == 0, result.stderr
-        elif kind == "" and told:
-            for line in text.splitlines():
-                assert line in told, f"the page says {line!r}, but got\n{told}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        for kind, text in BLOCKS:
+            told = follow(kind, text, told)
     return folder
 
 
@@ -78,13 +91,6 @@ def test_the_walk_ends_in_predictions_and_a_card(walk):
 
 
 def test_predict_gives_the_numbers_of_the_evaluation(walk):
-    import json
-
-    import numpy as np
-    import pandas
-
-    import sordino
-
     test = pandas.read_csv(walk / "hospital" / "test.csv", sep=";", keep_default_na=False)
     summary = json.loads((walk / "runs" / "hospital" / "summary.json").read_text())
     called = sordino.load(walk / "runs" / "hospital").predict(walk / "hospital" / "test.csv")
