@@ -15,12 +15,12 @@ import torch
 from scipy.stats import binom
 
 from sordino.core import unwrap
-from sordino.engine.federation import SimulatedFederation
 from sordino.engine.client.personal_store import PersonalStore
-from sordino.engine.simulate.schedule import stacked_job
-from sordino.engine.simulate.workers import Workers
+from sordino.engine.federation import SimulatedFederation
 from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
+from sordino.engine.simulate.schedule import stacked_job
+from sordino.engine.simulate.workers import Workers
 from sordino.experiment import experiment
 from sordino.methods import METHODS
 from sordino.methods.personal import Personalised

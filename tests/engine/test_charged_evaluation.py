@@ -10,12 +10,12 @@ import torch
 
 import sordino
 from sordino.core import SordinoError
+from sordino.engine.dealing import federate
 from sordino.engine.evaluate import correct
 from sordino.engine.plan import make_plan
-from sordino.engine.dealing import federate
 from sordino.engine.resolved import resolve
-from sordino.engine.setup import prepare
 from sordino.engine.run import run_experiment
+from sordino.engine.setup import prepare
 from sordino.experiment import experiment
 from sordino.models.weights import load_weights
 from sordino.pretrain.file import read_weights
@@ -125,7 +125,7 @@ def test_every_view_is_priced_by_what_it_sees(kind, charged, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_but_for_its_noise_it_is_the_accuracy_on_held_out_rows(kind, charged, tmp_path, monkeypatch):
     right = Permit._noise
-    monkeypatch.setattr(Permit, "_noise", lambda self, *given: right(self, *given) * (self._line.label != "evaluation"))
+    monkeypatch.setattr(Permit, "_noise", lambda self, *given: right(self, *given) * (self.grant.label != "evaluation"))
     table = charged(kind, test={"fraction": 0.3}, privacy=FREE)
     summary = sordino.run(table, out=tmp_path / "run")
     checked = experiment(table)
@@ -212,9 +212,9 @@ def cut_at_release(patch, number):
     """Stop as if the power failed after so many noisy values of evaluations were drawn."""
     right, drawn = Permit.release, itertools.count(1)
 
-    def release(self, *given):
-        released = right(self, *given)
-        if self._line.label == "evaluation" and next(drawn) == number:
+    def release(self, *given, **named):
+        released = right(self, *given, **named)
+        if self.grant.label == "evaluation" and next(drawn) == number:
             raise Cut
         return released
 

@@ -10,7 +10,7 @@ from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
-from sordino.privacy.clipping import Clip, bound_sum
+from sordino.privacy.clipping import Clip, sum_bounded
 from sordino.privacy.door import Door
 from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.ledger import Ledger, Line
@@ -63,7 +63,7 @@ def drawn_variance(tariff, client, rows):
         participants=(client,),
         charges=price.charges,
     )
-    noise = door.open(line).release(bound_sum([], clip, like=torch.zeros(DRAWS))).value / rows
+    noise = door.open(line).release(sum_bounded([], clip, like=torch.zeros(DRAWS))).value / rows
     return float(noise.double().square().mean())
 
 
@@ -107,8 +107,8 @@ def test_the_learning_rate_may_be_given_as_beta():
 def test_a_full_batch_step_is_the_weighted_mean_of_clipped_gradients(tiny, tmp_path):
     """With next to no noise, one round moves the model by the mean over all rows of clipped gradients."""
     from sordino.engine.resolved import resolve
-    from sordino.engine.setup import prepare
     from sordino.engine.run import run_experiment
+    from sordino.engine.setup import prepare
     from sordino.gradients import ClippedGradients
 
     table = experiment(

@@ -146,9 +146,10 @@ def test_a_plan_tells_how_noise_changes_over_the_rounds():
 
 def test_the_next_clip_moves_against_the_excess():
     clip = AdaptiveClip(quantile=0.5, clip_learning_rate=0.2)
-    assert clip.next_bound(1.0, 100.0, 100.0) == pytest.approx(math.exp(-0.1))
-    assert clip.next_bound(1.0, 0.0, 100.0) == pytest.approx(math.exp(0.1))
-    assert clip.next_bound(1.0, 50.0, 100.0) == 1.0
+    assert clip.next_bound(1.0, {COUNT: 100.0}, 100.0) == pytest.approx(math.exp(-0.1))
+    assert clip.next_bound(1.0, {COUNT: 0.0}, 100.0) == pytest.approx(math.exp(0.1))
+    assert clip.next_bound(1.0, {COUNT: 50.0}, 100.0) == 1.0
+    assert clip.next_bound(1.0, {}, 100.0) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class PoissonSteps:
         context.space.write(context.net, model)
         stream = stream_id("batch", context.round, context.client, step)
         rows = torch.from_numpy(poisson_batch(context.size, self.__rate, self.__coins, stream=stream))
-        batch = _Batch(
+        batch = StepBatch(
             rows=self.__data.map(partial(Examples.take, indices=rows)),
             units=len(rows),
             expected_units=self.expected_batch,
@@ -107,7 +107,7 @@ class PoissonSteps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Batch:
+class StepBatch:
     """One batch at the model that the net holds now, as `privacy.batch.GradientBatch` describes it."""
 
     rows: Private[Examples]
