@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from PIL import Image
 
 import sordino
 from sordino.core import SordinoError
@@ -126,6 +127,21 @@ def test_a_model_of_every_kind_gives_the_numbers_of_its_evaluation(tiny, tmp_pat
     summary = sordino.run(changes, out=tmp_path / "run")
     inputs, labels = public_rows(changes)
     agrees(sordino.load(tmp_path / "run"), inputs, labels, summary)
+
+
+def test_images_predict_from_an_array_a_tensor_an_archive_and_a_folder(tiny, tmp_path):
+    sordino.run(tiny(rounds=1), out=tmp_path / "run")
+    predictor = sordino.load(tmp_path / "run")
+    images = np.random.default_rng(1).integers(0, 256, (4, 8, 8), np.uint8)
+    expected = predictor.predict_proba(images)
+    np.savez(tmp_path / "set.npz", x=images)
+    (tmp_path / "folder").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "folder" / f"{number}.png")
+    for data in (torch.from_numpy(images), images[..., None], tmp_path / "set.npz", tmp_path / "folder"):
+        assert np.array_equal(predictor.predict_proba(data), expected)
+    one = predictor.predict_proba(tmp_path / "folder" / "2.png")
+    assert one == pytest.approx(expected[2:3], abs=1e-6)
 
 
 def test_a_release_holds_all_that_prediction_needs_and_nothing_of_the_server(table, tmp_path):
