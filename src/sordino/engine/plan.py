@@ -14,9 +14,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sordino.core import View
+from sordino.data.locate import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.building import Model, check_start
+from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.features import frozen_body
@@ -43,6 +45,7 @@ class Plan:
     experiment: Experiment
     tariff: Tariff
     epsilon: dict[View, Spent]
+    client_names: tuple[str, ...]
     epsilon_per_client: dict[int, float]
     """In the promised view, where clients pay unequally and there are few."""
     warnings: list[str]
@@ -83,6 +86,7 @@ class Plan:
                 }
                 for view, price in self.epsilon.items()
             },
+            "client_names": list(self.client_names),
             "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
@@ -112,6 +116,11 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
+    with relative_to(folder or Path.cwd()):
+        return _planned(experiment, all_accountants=all_accountants, folder=folder or Path.cwd())
+
+
+def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> Plan:
     resolved = resolve(experiment)
     method, tuning = resolved.method, resolved.tuning
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
@@ -120,7 +129,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
-    start_warnings = check_start(resolved, model, folder=folder or Path.cwd())
+    start_warnings = check_start(resolved, model, folder=folder)
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
@@ -131,10 +140,12 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
+        client_names=client_names(resolved, facts.group_names, clients=len(sizes)),
         epsilon_per_client=tariff.each(experiment.privacy),
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(resolved, facts),
+            *facts.notes,
             *start_warnings,
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.engines import make_engine, settle
@@ -20,6 +21,7 @@ from sordino.engine.federation import FederationServer
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
+from sordino.engine.prediction_file import Prediction
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
@@ -74,6 +76,7 @@ def run_experiment(
     record = RunRecord(out)
     begin = folder or Path.cwd()
     with ExitStack() as closing:
+        closing.enter_context(relative_to(begin))
         is_new = not out.exists()
         if not is_new:
             closing.enter_context(record.locked())
@@ -333,7 +336,11 @@ class _Run:
             data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
         )
         self.record.finish(
-            user_state_dict(setup.resolved.tuning.finish(setup.whole)), summary, release=release, provenance=origin
+            user_state_dict(setup.resolved.tuning.finish(setup.whole)),
+            summary,
+            release=release,
+            provenance=origin,
+            prediction=Prediction.of(setup).to_json(),
         )
         return summary
 

@@ -101,6 +101,8 @@ def examples_of(message: Message, name: str) -> Examples | None:
     described = message.content["examples"].get(name)
     if described is None:
         return None
-    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in described.items()}
+    plain: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in described.items()
+    }
     inputs, labels = (message.tensors[f"{name}.{part}"] for part in ("inputs", "labels"))
     return Examples(inputs=inputs, labels=labels, normalisation=Normalisation(**plain))
