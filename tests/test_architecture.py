@@ -18,7 +18,7 @@ LAYERS = [
     {"tuning"},
     {"engine"},
     {"sweeps"},
-    {"report", "demo", "audit"},
+    {"report", "demo", "audit", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -45,6 +45,7 @@ SIBLINGS_ALLOWED = {
     "audit",
     "cli",
     "sweeps",
+    "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

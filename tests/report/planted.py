@@ -40,7 +40,9 @@ class Planter:
             **facts,
         }
         release = Release(summary=_published(summary), metrics=[]) if secure else None
-        record.finish({}, {**summary, "accuracy": 0.123} if secure else summary, release=release, provenance={})
+        record.finish(
+            {}, {**summary, "accuracy": 0.123} if secure else summary, release=release, provenance={}, prediction={}
+        )
         return read_run(record.folder)
 
 

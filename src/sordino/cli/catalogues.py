@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sordino.cli.application import AsJson, ExperimentFile, Overrides, app, data_app
 from sordino.cli.output import show_value
 from sordino.startup import quick_imports
@@ -30,23 +32,37 @@ def data_list(as_json: AsJson = False) -> None:
 
 
 @data_app.command("show")
-def datashow_value(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
+        from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
+        from sordino.data.locate import relative_to
         from sordino.engine.dealing import federate
         from sordino.engine.resolved import resolve
         from sordino.experiment import read
+        from sordino.report.columns import columns_tables
 
     experiment = read(file, tuple(overrides or ()))
-    federated = federate(resolve(experiment))
+    with relative_to(file.resolve().parent):
+        federated = federate(resolve(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
-    counts = {
+    counts: dict[str, Any] = {
         "clients": federated.partition.clients,
+        "client_names": federated.names,
         "sizes": federated.sizes,
         "classes": source.classes,
+        "class_names": source.class_names,
+        "columns": tables_of(source.layout),
         "test": source.n_test,
         "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
     }
-    show_value(counts, as_json, lambda: label_chart(federated.partition, labels, source.class_names))
+    show_value(
+        counts,
+        as_json,
+        lambda: [
+            *columns_tables(counts["columns"]),
+            label_chart(federated.partition, labels, source.class_names, federated.names),
+        ],
+    )

@@ -68,9 +68,9 @@ class PublicTraining(Start):
         classes = self._classes(source.name, source.classes, context)
         store = Store(key_of(self, source, model=context.model, classes=classes, seed=seed, device=context.device))
 
-        def train() -> Trained:
+        def train() -> tuple[dict[str, Tensor], dict[str, Any]]:
             loop = _Loop(self, context.build(classes, seed).to(context.device), source.train, seed, context)
-            return store.keep(loop.run(store), self.facts(context, source, classes=classes, seed=seed))
+            return loop.run(store), self.facts(context, source, classes=classes, seed=seed)
 
         return store.once(train)
 

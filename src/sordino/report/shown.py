@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sordino.engine.record import RunRecord, read_summary
 from sordino.engine.verify import verify
+from sordino.report.scores import scores_tables
 from sordino.report.sweep_table import sweep_report
 from sordino.report.terminal import curve, summary_table, verification_table
 from sordino.sweeps.results import FILE as SWEEP
@@ -48,7 +49,7 @@ def drawn(shown: Sequence[Shown]) -> list[RenderableType]:
     if runs:
         parts.append(summary_table(runs, folders if len(runs) > 1 else ()))
     if len(shown) == len(runs) == 1:
-        parts.append(curve(runs[0]["metrics"]))
+        parts += [*scores_tables(runs[0]), curve(runs[0]["metrics"])]
     for one in shown:
         if one.kind == "sweep":
             parts += sweep_report(one.content)
