@@ -17,7 +17,7 @@ LAYERS = [
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"report", "demo", "audit"},
+    {"report", "demo", "audit", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -42,6 +42,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -9,6 +9,7 @@ from test_paid_runs import cut_off_in_round, secure
 
 import sordino
 from sordino.cli import main
+from sordino.engine.class_scores import NAMES
 from sordino.engine.verify import verify
 from sordino.privacy.noise import SecureNoise, SeededNoise
 from sordino.report.terminal import summary_table
@@ -57,6 +58,7 @@ def test_a_release_holds_no_figure_of_the_cohort(tiny, tmp_path, method):
         "model.safetensors",
         "summary.json",
         "metrics.jsonl",
+        "prediction.json",
     }
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not keys_of(published(tmp_path / "run")) & set(COHORT_TELLING)
@@ -99,7 +101,7 @@ def test_runs_with_different_cohorts_publish_the_same_figures(tiny, tmp_path, mo
         sordino.run(table, out=tmp_path / f"run-{share}")
         release = published(tmp_path / f"run-{share}")
         for row in (release["summary"], *release["metrics"]):
-            for name in ("accuracy", "auroc", "accuracy_epsilon_area"):
+            for name in ("accuracy", "auroc", "accuracy_epsilon_area", *NAMES):
                 row.pop(name, None)
         told.append(release)
     assert told[0] == told[1]

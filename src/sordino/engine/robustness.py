@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
+from sordino.data.locate import relative_to
 from sordino.data.public import public_source
 from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object
@@ -87,9 +88,11 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
         source = public_source(table, shape=shape, seed=record["seed"], where="start.data")
         return Subject(net=net, test=source.public_test, name=f"{record['kind']} on {source.name}")
     record_of_run = RunRecord(folder)
-    experiment = checked(record_of_run.read_experiment()["experiment"])
+    begun = record_of_run.read_experiment()
+    experiment = checked(begun["experiment"])
     resolved = resolve(experiment)
-    own = load_source(resolved)
+    with relative_to(Path(begun["facts"].get("folder", "."))):
+        own = load_source(resolved)
     task = Task(shape=own.shape, classes=own.classes)
     net = make_model(resolved, task, vocabulary=own.vocabulary).net
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))

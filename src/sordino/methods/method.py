@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -44,9 +44,6 @@ class Method(ABC):
     state of the last one in `round`. Everything else has a default that suits a method with one model for all.
     """
 
-    job_kinds: ClassVar[tuple[type, ...]] = ()
-    """Kinds of work that `round` hands to the verbs besides `job`; a client does no other."""
-
     @property
     @abstractmethod
     def unit(self) -> Unit:
@@ -68,6 +65,11 @@ class Method(ABC):
 
         `state["model"]` is the model, as one flat tensor; other entries are the method's own.
         """
+
+    @property
+    def job_kinds(self) -> tuple[type, ...]:
+        """Kinds of work that `round` hands to the verbs besides `job`, as frozen dataclasses; clients elsewhere do no other."""
+        return ()
 
     @property
     def protected(self) -> bool:

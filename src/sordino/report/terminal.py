@@ -136,11 +136,15 @@ def _unequal(summary: Mapping[str, Any]) -> str:
     each = summary["epsilon"][summary["view"]].get("per_client", {})
     if len(set(each.values())) < 2 or len(each) > LISTED:
         return ""
-    return _per_client(summary["view"], each, f"{escape(summary['name'])}: ")
+    return _per_client(summary["view"], each, summary.get("client_names", ()), f"{escape(summary['name'])}: ")
 
 
-def _per_client(view: str, each: Mapping[str, float], of: str = "") -> str:
-    return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
+def _per_client(view: str, each: Mapping[str, float], names: Sequence[str], of: str = "") -> str:
+    """ε of each client, by its name where clients have other names than their numbers."""
+    if not names:
+        return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
+    named = (f"{escape(names[int(client)])} {epsilon_text(epsilon)}" for client, epsilon in each.items())
+    return f"{of}ε {view} of each client: {', '.join(named)}"
 
 
 def verification_table(found: Mapping[str, Any]) -> Table:
@@ -255,7 +259,7 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
             f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}",
         )
     if plan["epsilon_per_client"]:
-        table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"]))
+        table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"], plan["client_names"]))
     for warning in plan["warnings"]:
         table.add_row(Text("note", style="yellow"), Text(warning))
     return table
