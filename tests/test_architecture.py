@@ -10,8 +10,10 @@ import sordino
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core"},
-    {"files", "settings", "kernels", "startup"},
+    {"core", "startup"},
+    {"outside", "conformity"},
+    {"registry"},
+    {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
     {"pretrain", "tuning", "methods"},

@@ -278,8 +278,10 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         from sordino.data.label_chart import label_chart
         from sordino.engine.setup import federate, make_method
         from sordino.experiment import read
+        from sordino.outside import look_beside
 
     experiment = read(file, tuple(overrides or ()))
+    look_beside(file.resolve().parent)
     federated = federate(experiment, make_method(experiment))
     source = federated.source
     labels = source.train.labels.numpy()

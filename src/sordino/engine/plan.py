@@ -26,6 +26,7 @@ from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace
+from sordino.outside import look_beside
 from sordino.privacy.accounting import Spent
 from sordino.tuning import Task, lengths
 
@@ -109,6 +110,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
+    look_beside(folder or Path.cwd())
     choices = make_choices(experiment)
     method, tuning = choices.method, choices.tuning
     facts = describe(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))

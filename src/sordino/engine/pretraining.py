@@ -12,6 +12,7 @@ from sordino.engine.evaluate import accuracy
 from sordino.engine.setup import load_source, make_device, make_tuning, start_context
 from sordino.experiment import Experiment
 from sordino.models.weights import load_weights
+from sordino.outside import look_beside
 from sordino.pretrain import STARTS
 from sordino.pretrain.public_training import PublicTraining
 from sordino.pretrain.start import Progress
@@ -24,6 +25,7 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
 
     Of the private set only the shape and the number of classes are used, and digests, to refuse a public set that overlaps it.
     """
+    look_beside(folder)
     start = member(STARTS, experiment.start, where="start")
     if not isinstance(start, PublicTraining):
         kinds = ", ".join(one.name for one in STARTS if issubclass(one.build, PublicTraining))

@@ -24,6 +24,7 @@ from sordino.engine.setup import load_source, make_model
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
+from sordino.outside import look_beside
 from sordino.pretrain.file import read_weights
 from sordino.pretrain.store import RECORD, read_trained
 from sordino.privacy.streams import stream_id
@@ -85,7 +86,9 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
         source = public_source(table, shape=shape, seed=record["seed"], where="start.data")
         return Subject(net=net, test=source.public_test, name=f"{record['kind']} on {source.name}")
     record_of_run = RunRecord(folder)
-    experiment = checked(record_of_run.read_experiment()["experiment"])
+    begun = record_of_run.read_experiment()
+    look_beside(Path(begun["facts"]["folder"]))
+    experiment = checked(begun["experiment"])
     own = load_source(experiment)
     task = Task(shape=own.shape, classes=own.classes)
     net = make_model(experiment, task, vocabulary=own.vocabulary).net

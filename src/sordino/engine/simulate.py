@@ -33,6 +33,7 @@ from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.methods.personal import Personalised
 from sordino.models.weights import user_state_dict
+from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
@@ -75,6 +76,7 @@ def simulate(
     tune_allocator()
     record = RunRecord(out)
     begin = folder or Path.cwd()
+    look_beside(begin)
     with ExitStack() as closing:
         is_new = not out.exists()
         if not is_new:

@@ -10,12 +10,13 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sordino.core import Registry, Released, Unit
+from sordino.core import Released, Unit
 from sordino.data.examples import Examples
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import Clip
 from sordino.privacy.pricing import Uses
 from sordino.privacy.streams import stream_id
+from sordino.registry import Registry
 
 State = dict[str, Tensor]
 """What the server keeps between rounds. It is made of released values, so it may be stored and shown."""
@@ -260,4 +261,4 @@ class ModelAware(Protocol):
         ...
 
 
-METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")
+METHODS: Registry[type[Method]] = Registry("method", "sordino.methods", Method)

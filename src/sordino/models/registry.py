@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
+from sordino.registry import Registry
 
 
 class Builder(Protocol):
@@ -15,7 +16,7 @@ class Builder(Protocol):
     def build(self, inputs: Inputs, classes: int) -> Net: ...
 
 
-MODELS: Registry[type[Builder]] = Registry("model", "sordino.models")
+MODELS: Registry[type[Builder]] = Registry("model", "sordino.models", Builder)
 
 
 def require_at_least(least: int, **settings: int) -> None:

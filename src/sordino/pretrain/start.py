@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from sordino.core import Registry
 from sordino.data.source import Source
 from sordino.models import Net
 from sordino.pretrain.provenance import PrivateData, Provenance, lineage_warnings, start_provenance
+from sordino.registry import Registry
 
 Progress = Callable[[int, int], None]
 """Told how many steps of how many are done."""
@@ -73,4 +73,4 @@ class Start(ABC):
         ]
 
 
-STARTS: Registry[type[Start]] = Registry("start", "sordino.pretrain")
+STARTS: Registry[type[Start]] = Registry("start", "sordino.pretrain", Start)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from sordino.core import Norm, Registry
+from sordino.core import Norm
+from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +55,7 @@ class Mechanism(Protocol):
     def draw(self, source: NoiseSource, like: Tensor, *, scale: float, stream: int) -> Tensor: ...
 
 
-MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "sordino.privacy")
+MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "sordino.privacy", Mechanism)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
 from sordino.privacy.streams import stream_id
+from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class CohortSampler(ABC):
     def event(self, inner: DpEvent) -> DpEvent: ...
 
 
-SAMPLERS: Registry[type[CohortSampler]] = Registry("sampler", "sordino.privacy")
+SAMPLERS: Registry[type[CohortSampler]] = Registry("sampler", "sordino.privacy", CohortSampler)
 
 
 @SAMPLERS.register("poisson")

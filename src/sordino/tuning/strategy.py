@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sordino.core import Registry
 from sordino.models import Net
+from sordino.registry import Registry
 
 
 class Tuning(Protocol):
@@ -30,7 +30,7 @@ class PhasedTuning(Tuning, Protocol):
     def phases(self, net: Net, rounds: int) -> tuple[Phase, ...]: ...
 
 
-TUNINGS: Registry[type[Tuning]] = Registry("tuning", "sordino.tuning")
+TUNINGS: Registry[type[Tuning]] = Registry("tuning", "sordino.tuning", Tuning)
 
 
 def phases_of(tuning: Tuning, net: Net, rounds: int) -> tuple[Phase, ...]:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
+from sordino.registry import Registry
 
 Labels = NDArray[np.integer[Any]]
 Rows = NDArray[np.int64]
@@ -66,7 +67,7 @@ class Partitioner(Protocol):
     ) -> Partition: ...
 
 
-PARTITIONERS: Registry[type[Partitioner]] = Registry("partitioner", "sordino.data.partition")
+PARTITIONERS: Registry[type[Partitioner]] = Registry("partitioner", "sordino.data.partition", Partitioner)
 
 
 def check_room(labels: Labels, clients: int, least: int = 1) -> None:
