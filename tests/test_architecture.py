@@ -18,7 +18,7 @@ LAYERS = [
     {"models", "data"},
     {"pretrain", "tuning", "methods"},
     {"engine"},
-    {"report", "demo", "audit"},
+    {"report", "demo", "audit", "testing", "testing_options", "extend"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -43,6 +43,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "testing",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
