@@ -91,7 +91,8 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     experiment = checked(begun["experiment"])
     own = load_source(experiment)
     task = Task(shape=own.shape, classes=own.classes)
-    net = make_model(experiment, task, vocabulary=own.vocabulary).net
+    model = make_model(experiment, task, vocabulary=own.vocabulary)
+    net = model.bridge.merged(model.net)
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}

@@ -39,7 +39,7 @@ from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.streams import stream_id
-from sordino.tuning import Phase
+from sordino.tuning import Phase, bridge_of
 from sordino.tuning.auto import Auto
 from sordino.tuning.unified import head_then_all
 
@@ -356,7 +356,8 @@ class _Simulation:
         origin = provenance(
             data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
         )
-        self.record.finish(user_state_dict(setup.whole), summary, release=release, provenance=origin)
+        saved = bridge_of(make_tuning(experiment)).merged(setup.whole)
+        self.record.finish(user_state_dict(saved), summary, release=release, provenance=origin)
         return summary
 
 

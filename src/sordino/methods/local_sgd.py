@@ -57,7 +57,11 @@ class LocalSgd:
         Formal guarantee: where a subclass changes anything that the work is made of, the answer is None and clients run
         this job itself. Whoever overrides this says that the answer computes what `run` does.
         """
-        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS}) if _works_as_plain_sgd(self) else None
+        return self.plain() if _works_as_plain_sgd(self) else None
+
+    def plain(self) -> LocalSgd:
+        """Plain SGD with the same settings."""
+        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS})
 
     @property
     def optimiser(self) -> Sgd:
@@ -99,7 +103,7 @@ class LocalSgd:
 
 
 _SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
-_BESIDES_THE_WORK = {"plan_facts", "stacked", *_SETTINGS}
+_BESIDES_THE_WORK = {"plain", "plan_facts", "stacked", *_SETTINGS}
 
 
 def _works_as_plain_sgd(job: LocalSgd) -> bool:

@@ -32,6 +32,10 @@ class Bridge:
         """The model that is trained, around or in place of one built for `source_task`; the start still reaches that one."""
         return net
 
+    def merged(self, net: Net) -> Net:
+        """The model that is saved, made of the one that was trained; it computes the same."""
+        return net
+
     def clip_groups(self) -> Mapping[str, Sequence[str]]:
         """Parameters whose gradients are clipped apart from one another; none where all are clipped as one."""
         return {}
