@@ -20,7 +20,14 @@ from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSgd:
-    """`epochs` over the client's rows in shuffled batches; with `full_batch`, one gradient step on all rows (FedSGD)."""
+    """Client work: `epochs` over the client's rows in shuffled batches; with `full_batch`, one gradient step on all rows (FedSGD).
+
+    `run` gives the update that is then clipped as one. Override `gradients` to change each step's gradient, `optimiser` to change
+    the step, or `run` for other work altogether.
+
+    Example:
+        `sordino.methods.dp_fedprox.DpFedProx` adds a pull to every gradient.
+    """
 
     epochs: AtLeastOne = 1
     batch_size: AtLeastOne = 32
@@ -68,6 +75,7 @@ class LocalSgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)
 
     def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor:
+        """The client's update: where training from `start` ended, less `start`."""
         net, space = context.net, context.space
         space.write(net, start)
         parameters = space.parameters(net)

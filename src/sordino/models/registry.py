@@ -11,9 +11,17 @@ from sordino.registry import Registry
 
 
 class Builder(Protocol):
-    """Settings of one kind of model; `build` makes a fresh model for the inputs at hand, or says why it cannot."""
+    """Settings of one kind of model; `build` makes a fresh model for the inputs at hand, or says why it cannot.
 
-    def build(self, inputs: Inputs, classes: int) -> Net: ...
+    Weights are drawn by torch's own generator, which is seeded when `build` is called.
+
+    Example:
+        see `sordino.models.mlp.Mlp`, or "Add a model" in CONTRIBUTING.md
+    """
+
+    def build(self, inputs: Inputs, classes: int) -> Net:
+        """A model with random weights that gives logits of shape (batch, classes)."""
+        ...
 
 
 MODELS: Registry[type[Builder]] = Registry("model", "sordino.models", Builder)

@@ -47,10 +47,15 @@ class StartContext(StartFacts):
 
 
 class Start(ABC):
-    """Gives a freshly built model its first weights, in place."""
+    """Gives a freshly built model its first weights, in place. It sees public data alone.
+
+    Example:
+        see `sordino.pretrain.file.File`; the shortest is `prepare` that writes into `net.parameters()`
+    """
 
     @abstractmethod
-    def prepare(self, net: Net, context: StartContext) -> None: ...
+    def prepare(self, net: Net, context: StartContext) -> None:
+        """Write weights into the net; the same seed gives the same ones."""
 
     def check(self, net: Net, facts: StartFacts) -> None:
         """Refuse what can be refused without training; the net's weights may be used up."""

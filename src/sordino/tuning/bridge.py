@@ -18,7 +18,11 @@ class Task:
 
 
 class Bridge:
-    """By default there is nothing between: the model is built for the private task and clipped as one."""
+    """What a tuning may put between a model and the private task. By default there is nothing: the model is built for it.
+
+    Example:
+        `sordino.tuning.lora.Lora` puts adapters into the model and merges them at the end.
+    """
 
     def check_start(self, start: str) -> None:
         """Refuse a start that contradicts the tuning."""

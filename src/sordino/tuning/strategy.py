@@ -10,9 +10,17 @@ from sordino.registry import Registry
 
 
 class Tuning(Protocol):
-    """Chooses the parameters that are trained; the others keep the values they started with."""
+    """Chooses the parameters that are trained; the others keep the values they started with.
 
-    def trainable(self, net: Net) -> list[str]: ...
+    One that puts anything around the model inherits `Bridge`; one that trains more later on has `phases`, as `PhasedTuning` says.
+
+    Example:
+        see `sordino.tuning.head.Head`, or "Add a tuning" in CONTRIBUTING.md
+    """
+
+    def trainable(self, net: Net) -> list[str]:
+        """Names of parameters of the net, of which only these are sent, clipped and noised."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,11 +60,24 @@ class Partition:
 
 
 class Partitioner(Protocol):
-    """Settings of one way to share out examples. The same generator state gives the same partition."""
+    """Settings of one way to share out examples. The same generator state gives the same partition.
+
+    Example:
+        see `sordino.data.partition.iid.Iid`, or "Add a partitioner" in CONTRIBUTING.md
+    """
 
     def split(
         self, labels: Labels, column: NDArray[Any] | None, *, clients: int, rng: np.random.Generator
-    ) -> Partition: ...
+    ) -> Partition:
+        """Give every row to exactly one of `clients`, and at least one row to each.
+
+        Args:
+            labels: of all rows, as numbers.
+            column: what [data.options] client_column holds for each row; None where no column is named.
+            clients: how many there are to be.
+            rng: the only source of chance.
+        """
+        ...
 
 
 PARTITIONERS: Registry[type[Partitioner]] = Registry("partitioner", "sordino.data.partition", Partitioner)
