@@ -8,9 +8,13 @@ import pytest
 
 from sordino import extend
 
-EXPLAINED = [name for name in extend.__all__ if inspect.isclass(getattr(extend, name)) or inspect.isfunction(getattr(extend, name))]
+EXPLAINED = [
+    name
+    for name in extend.__all__
+    if inspect.isclass(getattr(extend, name)) or inspect.isfunction(getattr(extend, name))
+]
 BASES = ["Averaging", "Bridge", "Builder", "Clip", "CohortSampler", "Examples", "FlatSpace", "Inputs", "LocalSgd", "Net", "Partitioner",
-         "Registry", "Start", "Tuning", "seeded", "stream_id"]  # fmt: skip
+         "Registry", "Start", "Tuning", "seeded", "stream_id", "Method", "Broadcast", "Upload", "Turn", "Mechanism"]  # fmt: skip
 
 
 def test_the_surface_is_imports_alone():

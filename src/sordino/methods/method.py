@@ -88,7 +88,15 @@ class StepRelease(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What one turn of a client gives: an update to bound, charge and noise, and what stays with the client."""
+    """What one turn of a client gives.
+
+    Args:
+        update: what is bounded, charged for, noised and sent.
+        personal: what stays with the client and is handed to its next turn.
+
+    Example:
+        `Turn(update=self.run(start, examples, context), personal=head)`
+    """
 
     update: Tensor
     personal: Tensor
@@ -136,7 +144,11 @@ class NoisySteps(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Broadcast:
-    """What clients are sent: the same to all, except to those who get a copy of their own."""
+    """What clients are sent: the same to all, except to those who get a copy of their own.
+
+    Example:
+        `federation.collect_sum(number, Broadcast.of(state["model"]), self.job)`
+    """
 
     common: Released[Tensor]
     personal: Mapping[int, Released[Tensor]] = field(default_factory=dict)
@@ -164,7 +176,15 @@ class Broadcast:
 
 @dataclass(frozen=True, kw_only=True)
 class Upload:
-    """What the server got from one client."""
+    """What the server got from one client.
+
+    Args:
+        client: its number on the roster.
+        value: its noisy update, or its model where steps were noisy, in the coordinates of `federation.space`.
+
+    Example:
+        `sum(upload.value.value for upload in federation.collect_each(number, broadcast, self.job))`
+    """
 
     client: int
     value: Released[Tensor]
@@ -215,7 +235,13 @@ class Federation(Protocol):
 
 
 class Method(Protocol):
-    """One way to learn from a federation. A frozen dataclass whose fields are its settings."""
+    """One way to learn from a federation. A frozen dataclass whose fields are its settings.
+
+    Most inherit `Averaging`, `LocalSgd` or `NoisySgd` and change one thing.
+
+    Example:
+        see `sordino.methods.dp_fedprox.DpFedProx`, or "Add a method" in CONTRIBUTING.md
+    """
 
     @property
     def unit(self) -> Unit: ...

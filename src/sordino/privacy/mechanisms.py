@@ -32,7 +32,11 @@ class Part:
 
 
 class Mechanism(Protocol):
-    """Adds noise of scale `noise_multiplier` times the clip bound to a bounded sum."""
+    """Adds noise of scale `noise_multiplier` times the clip bound to a bounded sum.
+
+    Example:
+        see `Gaussian` in this file: `draw` draws what `event` tells the accountant
+    """
 
     norm: ClassVar[Norm]
     divisible: ClassVar[bool]
