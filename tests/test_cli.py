@@ -204,10 +204,12 @@ def test_every_example_is_a_valid_experiment(path):
     from sordino.engine.setup import make_method, source_settings
     from sordino.experiment import read
     from sordino.models import MODELS
+    from sordino.outside import look_beside
     from sordino.pretrain import STARTS
     from sordino.settings import member
     from sordino.tuning import TUNINGS, bridge_of
 
+    look_beside(path.parent)
     experiment = read(path)
     make_method(experiment)
     source_settings(experiment)
