@@ -12,8 +12,8 @@ from torch import Tensor
 from benchmarks.effort import interleaved_seconds, quick, repeats
 from sordino.data.examples import Examples, Normalisation
 from sordino.data.source import Source
-from sordino.engine.allocator import tune_allocator
 from sordino.engine.features import with_cached_features
+from sordino.engine.simulate.allocator import tune_allocator
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import ClientContext
 from sordino.models import FlatSpace, Net, build

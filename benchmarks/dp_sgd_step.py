@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from benchmarks.bench_models import WORKLOADS, Workload
 from benchmarks.dp_sgd_contenders import OPACUS, PLAIN, WITH_NOISE, Step, contenders_for
 from benchmarks.lockstep import Contestant, reply, turns
-from sordino.engine.allocator import tune_allocator
+from sordino.engine.simulate.allocator import tune_allocator
 from sordino.kernels.native import SWITCH
 
 SECONDS_PER_CONTENDER, REPEATS = 3.0, (3, 60)

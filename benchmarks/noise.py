@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.effort import repeats
-from sordino.engine.allocator import tune_allocator
+from sordino.engine.simulate.allocator import tune_allocator
 from sordino.privacy.noise import SecureNoise, SeededNoise
 
 SIZES = (10_000, 100_000, 1_000_000, 5_000_000)

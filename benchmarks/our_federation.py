@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from sordino.engine.schedule import ScheduleName, Workers, choose
 
 from sordino.core import Private
 from sordino.data.examples import Examples
-from sordino.engine.allocator import tune_allocator
 from sordino.engine.federation import SimulatedFederation
-from sordino.engine.schedule import ScheduleName, Workers, choose
+from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.methods.dp_fedavg import DpFedAvg

@@ -69,7 +69,7 @@ def _peak_megabytes(folder: Path, clients: int, repeat: int) -> float:
 
 
 def _run(folder: Path, clients: int, repeat: int) -> float:
-    from sordino.engine.simulate import simulate
+    from sordino.engine.run import run_experiment
     from sordino.experiment import experiment
 
     table: dict[str, Any] = {
@@ -79,7 +79,7 @@ def _run(folder: Path, clients: int, repeat: int) -> float:
         "method": {"name": "dp-fedavg", "full_batch": True},
         "privacy": {"noise_multiplier": 1.0, "expected_cohort": float(COHORT), "sampler": "fixed-size"},
     }
-    simulate(experiment(table), folder / f"{clients}-{repeat}")
+    run_experiment(experiment(table), folder / f"{clients}-{repeat}")
     return _peak_of_this_process()
 
 

@@ -16,7 +16,8 @@ LAYERS = [
     {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
-    {"pretrain", "tuning", "methods"},
+    {"pretrain", "methods"},
+    {"tuning"},
     {"engine"},
     {"report", "demo", "audit", "testing", "testing_options", "extend"},
     {"cli", "__init__"},
@@ -27,7 +28,7 @@ TRUSTED = {
     "core.py",
     "privacy/clipping.py",
     "privacy/door.py",
-    "engine/personal_store.py",  # the client's own side: its disk, and what a simulation shows of it to the researcher
+    "engine/client/personal_store.py",  # the client's own side: its disk, and what a simulation shows of it to the researcher
 }
 SIBLINGS_ALLOWED = {
     "files",

@@ -10,7 +10,7 @@ from sordino.core import SordinoError
 from sordino.data.partition import PARTITIONERS
 from sordino.data.settings import SourceSettings
 from sordino.engine.plan import make_plan
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import DataSection, EngineSection, Experiment, PrivacySection, experiment, override
 from sordino.methods import METHODS
 from sordino.models import MODELS
@@ -75,6 +75,18 @@ REFUSED = {
         "privacy.noise='distributed';privacy.sampler='fixed-size';privacy.colluders=4",
         r"\[privacy\] colluders = 4 would know all 4 noise shares",
     ),
+    "clients that may not be counted": (
+        "privacy.neighbours='add-remove'",
+        r"neighbours = 'add-remove' would hide how many clients there are, but clients are drawn at a rate",
+    ),
+    "a divisor that is a count": (
+        "privacy={neighbours='add-remove', sampler='everyone', noise='distributed', noise_multiplier=1.0}",
+        "their sum is divided by a number, that is made of how many clients",
+    ),
+    "rows that may not be counted": (
+        "method={name='dp-sgd', batch_size='full'};privacy.neighbours='add-remove'",
+        "made of how many rows a client holds; set neighbours = 'zero-out', which hides all else of an example",
+    ),
     "central noise on single uploads": ("method='fedceo'", "noise = 'central' leaves bare"),
     "layers of no model": (
         "method={name='fedceo', layers=['nowhere']};privacy.noise='local'",
@@ -90,7 +102,7 @@ REFUSED = {
     "a start on no data": ("start={name='standard', data={source='mnist', visibility='public'}}", "no data set called 'mnist'"),
     "a start on the private set itself": (
         "start={name='standard', data={source='digits', visibility='public'}}",
-        "is the private set itself",
+        "is the private set 'digits' again",
     ),
     "too few anchors": (
         "method='dp-sgd';privacy.mechanism={name='gep', anchors=99, public={source='mnist5k', visibility='public', limit=9}}",
@@ -114,7 +126,7 @@ def test_plan_and_run_refuse_alike_and_leave_nothing(mistake, tiny, tmp_path):
     settings, words = REFUSED[mistake]
     out = tmp_path / "run"
     said = []
-    for attempt in (make_plan, lambda checked: simulate(checked, out)):
+    for attempt in (make_plan, lambda checked: run_experiment(checked, out)):
         with pytest.raises(SordinoError, match=words) as error:
             attempt(experiment(changed(tiny, settings)))
         said.append(str(error.value))
@@ -199,5 +211,5 @@ def test_settings_can_be_added_to_a_bare_name(tiny):
 
 
 def test_the_largest_seed_runs(tiny, tmp_path):
-    summary = simulate(experiment(tiny(rounds=1, seed=2**63 - 1)), tmp_path / "run")
+    summary = run_experiment(experiment(tiny(rounds=1, seed=2**63 - 1)), tmp_path / "run")
     assert summary["rounds"] == 1

@@ -200,21 +200,13 @@ def test_help_does_not_import_torch():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.toml")), ids=lambda path: path.name)
 def test_every_example_is_a_valid_experiment(path):
-    from sordino.data.partition import PARTITIONERS
-    from sordino.engine.setup import make_method, source_settings
+    from sordino.engine.resolved import resolve
     from sordino.experiment import read
     from sordino.models import MODELS
     from sordino.outside import look_beside
-    from sordino.pretrain import STARTS
     from sordino.settings import member
-    from sordino.tuning import TUNINGS, bridge_of
 
     look_beside(path.parent)
     experiment = read(path)
-    make_method(experiment)
-    source_settings(experiment)
-    tuning = member(TUNINGS, experiment.tuning, where="tuning")
-    bridge_of(tuning).check_start(experiment.start["name"])
-    member(STARTS, experiment.start, where="start")
+    resolve(experiment).tuning.check_start(experiment.start["name"])
     member(MODELS, experiment.model, where="model")
-    member(PARTITIONERS, experiment.data.partition, where="data.partition")

@@ -13,7 +13,7 @@ EXPLAINED = [
     for name in extend.__all__
     if inspect.isclass(getattr(extend, name)) or inspect.isfunction(getattr(extend, name))
 ]
-BASES = ["Averaging", "Bridge", "Builder", "Clip", "CohortSampler", "Examples", "FlatSpace", "Inputs", "LocalSgd", "Net", "Partitioner",
+BASES = ["Averaging", "Builder", "Clip", "CohortSampler", "Examples", "FlatSpace", "Inputs", "LocalSgd", "Net", "Partitioner",
          "Registry", "Start", "Tuning", "seeded", "stream_id", "Method", "Broadcast", "Upload", "Turn", "Mechanism"]  # fmt: skip
 
 

@@ -24,7 +24,9 @@ from sordino.tuning import TUNINGS
 MINE = '''
 """A module of a stranger."""
 from dataclasses import dataclass
+from typing import ClassVar
 
+from sordino.extend import Mechanism, Method
 from sordino.methods.dp_fedavg import DpFedAvg
 
 
@@ -41,6 +43,27 @@ class Mine(DpFedAvg):
 
 class Undecorated(DpFedAvg):
     gain: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarter(Method):
+    """Says what it hides, and nothing else."""
+
+    unit: ClassVar = "client"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quiet(Mechanism):
+    """Does not say its norm."""
+
+    noise: ClassVar = "gaussian"
+    divisible: ClassVar = True
+
+    def event(self, noise_multiplier):
+        return None
+
+    def draw(self, source, like, wanted):
+        return like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +211,8 @@ def toml(table, prefix=""):
         ),
         ("absent.deep:Mine", "needs a module called 'absent'"),
         ("mine_c:Mime", "has nothing of that name; did you mean 'Mine'"),
-        ("mine_c:Half", "needs job, pooled, protected, round, unit, uses, which Half lacks"),
+        ("mine_c:Half", "must inherit Method, but Half does not"),
+        ("mine_c:Quarter", "needs job, round, uses, which Quarter lacks"),
         ("mine_c:function", "must be a class, but got function"),
         ("mine_c:", "is named as module:Class, but got 'mine_c:'"),
         ("../mine_c:Mine", "is named as module:Class"),
@@ -317,12 +341,14 @@ def test_a_model_may_be_a_function_a_module_or_a_builder(beside):
 
 def test_bases_are_needed_where_an_axis_has_one(beside):
     (beside / "mine_g.py").write_text(MINE)
-    for registry in (STARTS, SAMPLERS):
+    for registry in (STARTS, SAMPLERS, TUNINGS, MECHANISMS):
         with pytest.raises(SordinoError, match=f"must inherit {registry.kind.__name__}, but Half does not"):
             registry["mine_g:Half"]
-    for registry in (TUNINGS, MECHANISMS, PARTITIONERS, MODELS):
+    for registry in (PARTITIONERS, MODELS):
         with pytest.raises(SordinoError, match="which Half lacks"):
             registry["mine_g:Half"]
+    with pytest.raises(SordinoError, match="needs norm, which Quiet lacks"):
+        MECHANISMS["mine_g:Quiet"]
 
 
 def test_an_installed_package_brings_a_method(installed, tiny, tmp_path):

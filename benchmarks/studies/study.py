@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.engine.record import read_summary
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment, override, read_table
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -30,7 +30,7 @@ class Cell:
             return
         table = read_table(EXAMPLES / self.file, self.changes)
         override(table, f"seed={seed}")
-        simulate(experiment(table), place, resume=True, folder=(EXAMPLES / self.file).parent)
+        run_experiment(experiment(table), place, resume=True, folder=(EXAMPLES / self.file).parent)
 
     def place(self, seed: int, out: Path) -> Path:
         return out / self.name / f"seed-{seed}"

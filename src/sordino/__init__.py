@@ -17,10 +17,10 @@ def run(
     experiment: str | Path | Mapping[str, Any], *overrides: str, out: str | Path | None = None, resume: bool = False
 ) -> dict[str, Any]:
     """Run an experiment, given as a file or as a mapping of the same shape; returns the summary of its run record."""
-    from sordino.engine.simulate import simulate
+    from sordino.engine.run import run_experiment
 
     checked, folder = _experiment(experiment, overrides)
-    return simulate(
+    return run_experiment(
         checked, Path(out) if out is not None else Path("runs") / checked.name, resume=resume, folder=folder
     )
 

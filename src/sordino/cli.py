@@ -51,10 +51,10 @@ def run(
     experiment = read(file, tuple(overrides or ()))
     folder = out or Path("runs") / experiment.name
     with quick_imports():
-        from sordino.engine.simulate import simulate
+        from sordino.engine.run import run_experiment
 
     with watching(quiet=as_json) as watch:
-        summary = simulate(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
+        summary = run_experiment(experiment, folder, resume=resume, folder=file.resolve().parent, watch=watch)
     _show(summary, as_json, lambda: summary_table([summary]))
 
 
@@ -86,7 +86,7 @@ def finish(
     from sordino.report.terminal import summary_table, watching
 
     with quick_imports():
-        from sordino.engine.simulate import finish as finish_run
+        from sordino.engine.run import finish as finish_run
 
     with watching(quiet=as_json) as watch:
         summary = finish_run(folder, watch=watch)
@@ -139,7 +139,7 @@ def pretrain(
     """Train the public start of an experiment by itself; an experiment with this start then finds it done."""
     with quick_imports():
         from sordino.engine.pretraining import pretrain as train
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.experiment import read
         from sordino.report.terminal import pretrained_table, watching
 
@@ -174,7 +174,7 @@ def robustness(
     """Accuracy of models under noise on their parameters, and how far noise can move their output."""
     with quick_imports():
         from sordino.engine.robustness import measure, open_subject
-        from sordino.engine.simulate import Moment
+        from sordino.engine.run import Moment
         from sordino.report.terminal import robustness_table, watching
 
     scales = _numbers(noise)
@@ -276,13 +276,14 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
         from sordino.data.label_chart import label_chart
-        from sordino.engine.setup import federate, make_method
+        from sordino.engine.dealing import federate
+        from sordino.engine.resolved import resolve
         from sordino.experiment import read
         from sordino.outside import look_beside
 
     experiment = read(file, tuple(overrides or ()))
     look_beside(file.resolve().parent)
-    federated = federate(experiment, make_method(experiment))
+    federated = federate(resolve(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
     counts = {

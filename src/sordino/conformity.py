@@ -29,21 +29,22 @@ def checked_part(found: object, kind: type, *, axis: str, path: str) -> type:
 
 def missing_names(found: type, kind: type) -> list[str]:
     """What every member has to have, and this class has not: what a protocol lists, or what a base class leaves abstract."""
-    if not _is_protocol(kind):
-        return sorted(getattr(found, "__abstractmethods__", ()))
     fields = {field.name for field in dataclasses.fields(found)} if dataclasses.is_dataclass(found) else set()
-    return sorted(name for name in _listed(kind) - fields if _is_missing(found, kind, name))
+    if _is_protocol(kind):
+        return sorted(name for name in _listed(kind) - fields if _is_missing(found, kind, name))
+    said = {name for name in _annotated(kind) - fields if not hasattr(found, name)}
+    return sorted({*getattr(found, "__abstractmethods__", ()), *said})
 
 
 def _listed(protocol: type) -> set[str]:
     """The public names of a protocol, with those it inherits."""
-    return {
-        name
-        for one in protocol.__mro__
-        if _is_protocol(one)
-        for name in (*vars(one), *vars(one).get("__annotations__", {}))
-        if not name.startswith("_")
-    }
+    own = {name for one in protocol.__mro__ if _is_protocol(one) for name in vars(one) if not name.startswith("_")}
+    return own | _annotated(protocol)
+
+
+def _annotated(kind: type) -> set[str]:
+    """What a class says that there is, without saying what it is."""
+    return {name for one in kind.__mro__ for name in vars(one).get("__annotations__", {}) if not name.startswith("_")}
 
 
 def _is_missing(found: type, protocol: type, name: str) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
+Value_co = TypeVar("Value_co", covariant=True)
 U = TypeVar("U")
 
 Unit = Literal["example", "client"]
@@ -32,15 +33,15 @@ class SordinoError(Exception):
     """A mistake the user can mend: one sentence that says what was expected, what it got, and what to do."""
 
 
-class Private(Generic[T]):
+class Private(Generic[Value_co]):
     """A value computed from private data. It can be transformed, and nothing else."""
 
     __slots__ = ("__value",)
 
-    def __init__(self, value: T) -> None:
+    def __init__(self, value: Value_co) -> None:
         self.__value = value
 
-    def map(self, function: Callable[[T], U]) -> Private[U]:
+    def map(self, function: Callable[[Value_co], U]) -> Private[U]:
         """Apply `function` inside the boundary; what it returns is private too."""
         return Private(function(self.__value))
 
@@ -49,7 +50,7 @@ class Private(Generic[T]):
         """Several private values as one private list."""
         return Private([unwrap(value) for value in values])
 
-    def pair(self, other: Private[U]) -> Private[tuple[T, U]]:
+    def pair(self, other: Private[U]) -> Private[tuple[Value_co, U]]:
         """Two private values as one."""
         return Private((self.__value, unwrap(other)))
 

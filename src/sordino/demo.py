@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import Moment, Watcher, simulate
+from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Table, experiment
 
 _COMMON: Table = {
@@ -50,7 +50,7 @@ def run_demo(out: Path, watch: Watcher) -> list[dict[str, Any]]:
             stage = name if moment.stage == "training" else f"{name}, {moment.stage}"
             watch(Moment(stage, moment.done, moment.total, moment.accuracy, moment.epsilon))
 
-        summaries.append(simulate(experiment({**_COMMON, **table, "name": name}), folder, watch=watch_named))
+        summaries.append(run_experiment(experiment({**_COMMON, **table, "name": name}), folder, watch=watch_named))
     return summaries
 
 

@@ -21,6 +21,9 @@ LONGEST_NAME = 200
 LARGEST_SCALE = 1e12
 """Of clips and multipliers: noise and clipped sums then stay within what 32-bit floats tell apart from zero and infinity."""
 
+MOST_ROUNDS = 10**9
+"""Beyond, the rounding of each round's price adds up to more than the price."""
+
 Table = dict[str, Any]
 
 
@@ -115,6 +118,8 @@ class PrivacySection(Section):
     colluders: int = Field(default=1, ge=0)
     client_epsilon: tuple[float, ...] | None = None
     noise_source: Literal["seeded", "secure"] = "seeded"
+    spare_rounds: int = Field(default=0, ge=0, le=MOST_ROUNDS)
+    """Rounds that the noise pays for besides the planned ones: with secure noise, a round that a crash cuts off is charged again."""
 
     @field_validator("client_epsilon")
     @classmethod
@@ -158,7 +163,7 @@ class Experiment(Section):
     name: FolderName = "experiment"
     """Also the name of the run's folder, runs/NAME."""
     seed: int = Field(default=0, ge=0, lt=2**63)
-    rounds: int = Field(ge=1)
+    rounds: int = Field(ge=1, le=MOST_ROUNDS)
     data: DataSection
     model: MemberTable
     start: MemberTable = Field(default_factory=lambda: {"name": "scratch"})

@@ -42,11 +42,10 @@ from sordino.methods.method import (
     ClientContext,
     ClientJob,
     Federation,
-    ModelAware,
+    Job,
     NoisySteps,
     PersonalJob,
     PublicContext,
-    RoundsAware,
     State,
     StepRelease,
     Turn,
@@ -72,14 +71,14 @@ from sordino.privacy.event_kinds import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
-from sordino.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism, OneSum, Part
+from sordino.privacy.mechanisms import MECHANISMS, Draw, Gaussian, Laplace, Mechanism, Part, PublicExamples, RunShape
 from sordino.privacy.noise import NoiseSource
 from sordino.privacy.pricing import Uses
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
 from sordino.privacy.streams import stream_id
 from sordino.registry import Registry
 from sordino.settings import AtLeastOne, Momentum, NotNegative, NotNegativeCount, Positive
-from sordino.tuning import TUNINGS, Bridge, Phase, Task, Tuning
+from sordino.tuning import TUNINGS, Phase, Task, Tuning
 
 __all__ = [
     "FORMATS",
@@ -93,7 +92,6 @@ __all__ = [
     "AtLeastOne",
     "Averaging",
     "Bounded",
-    "Bridge",
     "Broadcast",
     "Builder",
     "ClientContext",
@@ -102,6 +100,7 @@ __all__ = [
     "CohortSampler",
     "ComposedDpEvent",
     "DpEvent",
+    "Draw",
     "Dropout",
     "Examples",
     "Federation",
@@ -110,13 +109,13 @@ __all__ = [
     "Gaussian",
     "GaussianDpEvent",
     "Inputs",
+    "Job",
     "Labels",
     "Laplace",
     "LaplaceDpEvent",
     "LocalSgd",
     "Mechanism",
     "Method",
-    "ModelAware",
     "Momentum",
     "Neighbours",
     "Net",
@@ -128,7 +127,6 @@ __all__ = [
     "Norm",
     "NotNegative",
     "NotNegativeCount",
-    "OneSum",
     "Part",
     "Partition",
     "Partitioner",
@@ -139,10 +137,11 @@ __all__ = [
     "Positive",
     "Private",
     "PublicContext",
+    "PublicExamples",
     "Raw",
     "Registry",
     "Released",
-    "RoundsAware",
+    "RunShape",
     "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "Sgd",

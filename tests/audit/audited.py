@@ -17,15 +17,17 @@ from sordino.audit.sampling import audit_sampling
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
-from sordino.engine.choice import release_statistic
+from sordino.engine.asking import ask_clients
+from sordino.engine.client.noisy_steps import StepBatch
 from sordino.engine.moved_clips import MovedClips
-from sordino.engine.schedule import Task
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
+from sordino.engine.simulate.workers import Place
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import Broadcast
+from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net, build
-from sordino.privacy.clipping import Clip, bound_sum
+from sordino.privacy.clipping import Clip, bound_update
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
 from sordino.privacy.events import canonical
@@ -34,7 +36,8 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import Everyone
-from sordino.tuning.gradient_statistics import Measure, Subject, measure
+from sordino.privacy.streams import stream_id
+from sordino.tuning.gradient_statistics import GradientSurvey
 
 CLIP = 0.5
 CANARIES = 600
@@ -120,7 +123,7 @@ def at_the_door(mechanism, contributions, weights, seed, repeats=REPEATS):
 
     def release(asked):
         update = Private(torch.full((1,), asked))
-        return door.open(line).release(bound_sum([update], Clip(bound=CLIP, norm=norm), like=torch.zeros(1))).value
+        return door.open(line).release(bound_update(update, Clip(bound=CLIP, norm=norm), like=torch.zeros(1))).value
 
     def sample(here):
         return sum(
@@ -149,14 +152,19 @@ def laplace_release(confidence):
 
 def statistic_release(confidence):
     """The squared mean of clipped gradients of fifty rows that all pull the same way, with and without one of them."""
-    rows, clip = 50, Clip(bound=CLIP, norm="l2")
+    rows, steps = 50, NoisySgd(batch_size="full")
     net = build("logistic", shape=(2,), classes=2, seed=1, bias=False)
-    space = FlatSpace(net)
-    subject = Subject(
-        net=net, space=space, start=space.read(net), head=space.names, chunk=None, device=torch.device("cpu")
+    survey = GradientSurvey(
+        names=["G2²"],
+        noise_multiplier=1.0,
+        steps=steps,
+        clip=Clip(bound=CLIP, norm="l2"),
+        largest_gradient=CLIP,
+        probe_radius=1.0,
+        head=FlatSpace(net).names,
+        chunk=rows,
     )
-    public = Measure(rows=rows, rate=1.0, clip=clip, largest_gradient=CLIP, probe_radius=1.0)
-    door = Door(Ledger(clients=1, delta=0.0, neighbours="zero-out"), SeededNoise(4))
+    table = run_of(clients=1, method={"name": "dp-sgd", "batch_size": "full"})
 
     def sample(count):
         alike = Examples(
@@ -164,13 +172,18 @@ def statistic_release(confidence):
             labels=torch.ones(count, dtype=torch.int64),
             normalisation=IDENTITY,
         )
-        value = Private(alike).map(lambda own: measure(own, ["G2²"], subject, public)["G2²"])
-        return [
-            release_statistic(
-                value, public.bound("G2²"), door=door, client=0, noise_multiplier=1.0, server_holds_data=False
-            )
-            for _ in range(REPEATS)
-        ]
+        with watched_federation(
+            table,
+            resolve(table).method,
+            [Private(alike)],
+            sizes=[rows],
+            features=2,
+            watch=lambda *seen: None,
+            source=lambda client: SeededNoise(stream_id(4, client)),
+            net=net,
+        ) as federation:
+            start = federation.space.read(net)
+            return [ask_clients(federation, survey, start)["G2²"][0] for _ in range(REPEATS)]
 
     return epsilon_lower_bound_by_repeats(sample(rows - 1), sample(rows), delta=0.0, confidence=confidence), 1.0
 
@@ -196,7 +209,7 @@ def missing_client(confidence):
             return self.pool(round_number)[round_number % 2 :]
 
     with watched_federation(
-        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+        table, resolve(table).method, nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         sampler = Absent(clients=clients, rounds=rounds, expected_cohort=clients)
         federation.tariff = dataclasses.replace(federation.tariff, sampler=sampler)
@@ -211,7 +224,7 @@ def drawn_cohorts(confidence, sampler="poisson", noise="central"):
     clients, rounds = 100, 60
     table = run_of(clients=clients, rounds=rounds, noise=noise, sampler=sampler, expected_cohort=10)
     with watched_federation(
-        table, make_method(table), nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
+        table, resolve(table).method, nothing(clients), sizes=[1] * clients, features=1, watch=lambda *seen: None
     ) as federation:
         for number in range(rounds):
             federation.collect_sum(number, Broadcast.of(torch.zeros(1)), Silent())
@@ -234,16 +247,16 @@ def drawn_batches(confidence):
     )
     draws = []
 
-    def watch(line, index, gradient):
+    def watch(grant, part, gradient):
         up, down = gradient.view(2, -1)
         draws.append(torch.nonzero(up - down > CLIP / 2).flatten().numpy())
 
     with watched_federation(
-        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch
+        table, resolve(table).method, [Private(rows)], sizes=[count], features=count, watch=watch
     ) as federation:
         state = {"model": torch.zeros(2 * count)}
         for number in range(rounds):
-            state = make_method(table).round(number, state, federation)
+            state = resolve(table).method.round(number, state, federation)
         charge = federation.door.ledger.lines[0].charges[0]
     result = audit_sampling(draws, units=count, claimed=charge.event, confidence=confidence)
     return result.rate_lower, result.claimed_rate
@@ -256,7 +269,7 @@ class StepsAtTheDoor:
         method = {"name": "dp-sgd", "where": "one-place", "batch_size": 1}
         table = run_of(clients=1, rounds=rounds, method=method, mechanism=mechanism, noise_multiplier=noise_multiplier)
         self.job, self.net, self.seen = (
-            make_method(table),
+            resolve(table).method,
             build("logistic", shape=(features,), classes=2, bias=False),
             [],
         )
@@ -268,7 +281,7 @@ class StepsAtTheDoor:
             nothing(1),
             sizes=[1],
             features=features,
-            watch=lambda line, index, value: self.seen.append(value.double()),
+            watch=lambda grant, part, value: self.seen.append(value.double()),
             anchors=anchors,
         ) as self.federation:
             self.tariff = self.federation.tariff
@@ -277,11 +290,20 @@ class StepsAtTheDoor:
         """What the step of one round lets out, and how it was made."""
         self.seen.clear()
         self.federation.clips = MovedClips()
-        task = Task(client=0, round=number, size=1, start=torch.zeros(0), data=Private(rows))
-        context = self.federation.workers.context(self.net, task)
-        steps = self.federation._step_release(number, 0)
-        steps.noisy_sum(self.gradients, Private(rows), units=len(rows), context=context, step=0)
-        return list(self.seen), steps, context
+        federation, mechanism = self.federation, self.tariff.mechanism
+        call = federation._call(number, Broadcast.of(torch.zeros(0)), self.job)
+        request, runtime = federation._steps_request(call, 0), federation.transport.runtime(0)
+        batch = StepBatch(
+            rows=Private(rows),
+            units=len(rows),
+            expected_units=1.0,
+            gradients=self.gradients,
+            context=federation.transport.workers.context(self.net, Place(client=0, round=number, size=1)),
+            step=0,
+            anchors=runtime.anchors,
+        )
+        mechanism.release_step(batch, clip=request.clip, permit=runtime.door.permit(request.grant, mechanism))
+        return list(self.seen), batch
 
     def claimed_mu(self):
         ((event, _),) = canonical(self.tariff.bill(0, "public").items())
@@ -333,8 +355,8 @@ def rows_half_in_a_public_subspace(confidence, pairs=250, repeats=20, noise_mult
     scores = np.zeros((repeats, pairs))
     for repeat in range(repeats):
         chosen = crafted.take(torch.from_numpy(np.flatnonzero(included[repeat])))
-        (embedding, residual), steps, context = door.release(chosen)
-        inside = steps._subspace(door.gradients, context, 0).lift(embedding.float()).double()
+        (embedding, residual), batch = door.release(chosen)
+        inside = door.tariff.mechanism._subspace(batch).lift(embedding.float()).double()
         ups, downs = zip(*(value.view(2, -1) for value in (inside, residual)), strict=True)
         seen = [(up - down) / 2**0.5 / bound for up, down, bound in zip(ups, downs, bounds, strict=True)]
         scores[repeat] = seen[0][:pairs] + seen[1][pairs:]
@@ -355,7 +377,7 @@ class TwoMaps(nn.Module):
 
 def groups_clipped_apart(confidence):
     """One noisy step of a model whose two halves are clipped apart. Proved, and claimed by the ledger's event: μ."""
-    count = 2000
+    count = 4000
     method = {"name": "dp-sgd", "batch_size": count, "learning_rate": 1e-3}
     table = run_of(clients=1, method=method, noise_multiplier=0.7)
     included = np.random.default_rng(5).random(count) < 0.5
@@ -366,17 +388,17 @@ def groups_clipped_apart(confidence):
     )
     scores = []
 
-    def watch(line, index, gradient):
+    def watch(grant, part, gradient):
         first_up, first_down, second_up, second_down = gradient.double().view(4, -1)
         scores.append((first_up - first_down + second_up - second_down).numpy())
 
     net = Net(body=TwoMaps(count), head=nn.Identity())
     groups = {"first": ("body.first.weight",), "second": ("body.second.weight",)}
     with watched_federation(
-        table, make_method(table), [Private(rows)], sizes=[count], features=count, watch=watch, net=net
+        table, resolve(table).method, [Private(rows)], sizes=[count], features=count, watch=watch, net=net
     ) as federation:
         federation.tariff = dataclasses.replace(federation.tariff, clip=Clip(bound=CLIP, norm="l2", groups=groups))
-        make_method(table).round(0, {"model": torch.zeros(4 * count)}, federation)
+        resolve(table).method.round(0, {"model": torch.zeros(4 * count)}, federation)
         event = federation.door.ledger.lines[0].charges[0].event
     seen = Sighting(included=included, scores=scores[0], claimed_epsilon=0.0, delta=0.0)
     return told_apart(seen, event.noise_multiplier, confidence)

@@ -13,8 +13,8 @@ from audited import proved_and_claimed
 
 from sordino.core import mint
 from sordino.engine import tariff
+from sordino.engine.client import noisy_steps
 from sordino.gradients import ClippedGradients
-from sordino.methods import step_release
 from sordino.privacy import clipping, door, pricing
 from sordino.privacy.adaptive_clip import COUNT
 from sordino.privacy.door import Permit
@@ -24,12 +24,12 @@ from sordino.privacy.streams import stream_id
 
 
 def noise_forgotten(patch):
-    patch.setattr(Permit, "_noise", lambda self, like, shares, purpose: torch.zeros_like(like))
+    patch.setattr(Permit, "_noise", lambda self, like, scale, verb, part: torch.zeros_like(like))
 
 
 def half_the_noise(patch):
     right = Permit._noise
-    patch.setattr(Permit, "_noise", lambda self, like, shares, purpose: right(self, like, shares / 2, purpose))
+    patch.setattr(Permit, "_noise", lambda self, like, scale, verb, part: right(self, like, scale / 2, verb, part))
 
 
 def clip_skipped(patch):
@@ -68,7 +68,7 @@ def sensitivity_halved(patch):
 
 
 def seats_left_empty(patch):
-    patch.setattr(Permit, "fill_seats", lambda self, missing, like: mint(torch.zeros_like(like)))
+    patch.setattr(Permit, "fill_seats", lambda self, missing, like, part: mint(torch.zeros_like(like)))
 
 
 def count_without_noise(patch):
@@ -77,7 +77,7 @@ def count_without_noise(patch):
     patch.setattr(
         Permit,
         "_noise",
-        lambda self, like, scale, purpose: right(self, like, scale * (COUNT not in purpose), purpose),
+        lambda self, like, scale, verb, part: right(self, like, scale * (part != COUNT), verb, part),
     )
 
 
@@ -112,7 +112,7 @@ def drawn_twice_as_often(patch):
         ),
     )
     patch.setattr(
-        step_release,
+        noisy_steps,
         "poisson_batch",
         lambda examples, rate, source, stream: poisson_batch(examples, 2 * rate, source, stream=stream),
     )

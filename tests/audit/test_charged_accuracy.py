@@ -6,7 +6,6 @@ falsely, over all seeds, is at most 5 %.
 """
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,20 +16,25 @@ from scipy.stats import kstest
 from torch import nn
 
 from sordino.audit.gaussian_dp import epsilon_lower_bound_by_repeats, mu_lower_bound
-from sordino.audit.watched import WatchedDoor
+from sordino.audit.watched import WatchedClientDoor, WatchedDoor
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
-from sordino.data.partition import Partition
 from sordino.engine import scoring
 from sordino.engine.charged_evaluation import EMPTY_SLOT, ChargedEvaluation
-from sordino.engine.schedule import Workers
-from sordino.engine.setup import make_method
+from sordino.engine.client import runtime as runtime_module
+from sordino.engine.client.runtime import ClientRuntime
+from sordino.engine.federation import FederationServer
+from sordino.engine.resolved import resolve
+from sordino.engine.roster import Roster
+from sordino.engine.simulate.transport import LocalTransport
+from sordino.engine.simulate.workers import Workers
 from sordino.engine.tariff import make_tariff
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import StatisticBound
 from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import SeededNoise
+from sordino.privacy.streams import stream_id
 
 CLIENTS, SLOTS = 2, 5
 REPEATS = 1000
@@ -71,9 +75,8 @@ class Watched:
         epsilon = GAUSSIAN_EPSILON if self.gaussian else EPSILON
         data = table.data.model_copy(update={"test": {"name": "charged", "epsilon": epsilon}})
         self.table = table.model_copy(update={"data": data})
-        self.method = make_method(self.table)
-        tariff = make_tariff(self.table, self.method, clients=CLIENTS, sizes=[SLOTS] * CLIENTS)
-        self.evaluation = tariff.evaluation
+        self.tariff = make_tariff(resolve(self.table), clients=CLIENTS, sizes=[SLOTS] * CLIENTS)
+        self.evaluation = self.tariff.evaluation
         self.seed, self.seen = seed, []
         self.door = self.new_door(seed)
 
@@ -82,27 +85,38 @@ class Watched:
         ledger = Ledger(clients=CLIENTS, delta=privacy.delta, neighbours=privacy.neighbours)
         return WatchedDoor(ledger, SeededNoise(seed), self._watch)
 
-    def _watch(self, line, index, value):
-        client = line.participants[index] if len(line.participants) > 1 else line.participants[0]
-        self.seen.append((client, float(value)))
-
-    def contributions(self, own):
-        """What clients find, of whom the first holds these rows and the others answer right throughout."""
-        held = [rows(own), *(rows([1] * SLOTS) for _ in range(CLIENTS - 1))]
-        net = Net(body=nn.Identity(), head=Always())
-        workers = Workers(net, FlatSpace(net), seed=0, device=torch.device("cpu"), workers=1)
-        federation = SimpleNamespace(held_out_of=lambda client: Private(held[client]))
-        partition = Partition(np.arange(CLIENTS * SLOTS), np.arange(CLIENTS + 1) * SLOTS)
-        try:
-            return scoring._contributions(
-                SimpleNamespace(federated=federation), self.evaluation, partition, torch.zeros(0), 0, workers
-            )
-        finally:
-            workers.close()
+    def _watch(self, grant, part, value):
+        self.seen.append((grant.client or 0, float(value)))
 
     def accuracies(self, own, count, door=None):
-        found, door = self.contributions(own), door or self.door
-        return [self.evaluation.release(found, [SLOTS] * CLIENTS, door=door, round_number=0) for _ in range(count)]
+        """Of a federation whose first client holds these rows, and whose others answer right throughout."""
+        held = [rows(own), *(rows([1] * SLOTS) for _ in range(CLIENTS - 1))]
+        net, door = Net(body=nn.Identity(), head=Always()), door or self.door
+        workers = Workers(net, FlatSpace(net), seed=0, device=torch.device("cpu"), workers=1)
+        roster = Roster(sizes=[SLOTS] * CLIENTS, held_out=[SLOTS] * CLIENTS)
+        noise = [SeededNoise(stream_id(self.seed, client)) for client in range(CLIENTS)]
+
+        def runtime(client):
+            return ClientRuntime(
+                client=client,
+                rows=lambda: Private(held[client]),
+                held_out=lambda: Private(held[client]),
+                tariff=self.tariff,
+                door=WatchedClientDoor(noise[client], self._watch),
+            )
+
+        federation = FederationServer(
+            roster=roster,
+            space=FlatSpace(net),
+            tariff=self.tariff,
+            door=door,
+            transport=LocalTransport(runtime=runtime, roster=roster, workers=workers),
+        )
+        try:
+            totals = [scoring._noisy_total(self.evaluation, federation, torch.zeros(0), 0) for _ in range(count)]
+        finally:
+            workers.close()
+        return [self.evaluation.accuracy(total, roster.held_out) for total in totals]
 
     def first_upload(self, own, count):
         """What the first client sent, to the eyes of the server."""
@@ -155,7 +169,13 @@ def noise_for_the_mean(patch):
 
     patch.setattr(ChargedEvaluation, "_line", line)
     patch.setattr(
-        ChargedEvaluation, "_bound", lambda self, slots: StatisticBound(largest=slots, moves=EMPTY_SLOT / CLIENTS)
+        ChargedEvaluation, "bound", lambda self, slots: StatisticBound(largest=slots, moves=EMPTY_SLOT / CLIENTS)
+    )
+    right_clip = ChargedEvaluation.clip.fget
+    patch.setattr(
+        ChargedEvaluation,
+        "clip",
+        property(lambda self: dataclasses.replace(right_clip(self), bound=EMPTY_SLOT / CLIENTS)),
     )
 
 
@@ -165,7 +185,7 @@ def empty_slots_are_wrong(patch):
     def contribution(*, right, filled, slots, unit):
         return right if unit == "example" else right / slots
 
-    patch.setattr(scoring, "contribution", contribution)
+    patch.setattr(runtime_module, "contribution", contribution)
 
 
 def not_charged(patch):
@@ -177,9 +197,10 @@ def replaced_as_zeroed(patch):
     """As if a unit that is replaced moved a sum no further than one that contributes nothing."""
     right = make_tariff
 
-    def tariff(table, *given, **more):
-        privacy = table.privacy.model_copy(update={"neighbours": "zero-out"})
-        return right(table.model_copy(update={"privacy": privacy}), *given, **more)
+    def tariff(resolved, **more):
+        privacy = resolved.privacy.model_copy(update={"neighbours": "zero-out"})
+        zeroed = resolved.experiment.model_copy(update={"privacy": privacy})
+        return right(dataclasses.replace(resolved, experiment=zeroed), **more)
 
     patch.setitem(globals(), "make_tariff", tariff)
     report = Ledger.report

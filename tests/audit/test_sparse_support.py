@@ -18,7 +18,8 @@ from sordino.audit.canaries import OVERSHOOT, Sighting, _coins, _rows
 from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError
 from sordino.engine import federation as federation_module
-from sordino.engine.setup import make_method
+from sordino.engine.client import runtime as runtime_module
+from sordino.engine.resolved import resolve
 from sordino.methods.dp_pfeddsu import DpPfedDsu, SparseTurn
 from sordino.methods.method import Turn
 from sordino.methods.sparse import flat_mask
@@ -50,14 +51,14 @@ def uploads_of_one_round(mask, included, *, canaries_are_kept):
     table = run_of(clients=CANARIES, method=method, noise="local", noise_multiplier=MULTIPLIER)
     uploads = {}
 
-    def watch(line, index, upload):
-        uploads[line.participants[index]] = upload
+    def watch(grant, part, upload):
+        uploads[grant.client] = upload
 
     rows = [Private(_rows(torch.tensor([[float(coin)]]))) for coin in included]
     net = Net(body=nn.Linear(40, WEIGHTS // 40, bias=False), head=nn.Linear(WEIGHTS // 40, 2))
     start = torch.full((WEIGHTS,), 1e-3)
     start[:CANARIES] = 2e-3 if canaries_are_kept else 0.0
-    dsu = make_method(table)
+    dsu = resolve(table).method
     with watched_federation(table, dsu, rows, sizes=[1] * CANARIES, features=40, watch=watch, net=net) as federation:
         dsu.round(0, {"model": start}, federation)
     return [uploads[client] for client in range(CANARIES)]
@@ -108,7 +109,7 @@ def test_the_twin_whose_private_mask_is_charged_as_a_global_one_is_caught(monkey
 
 def half_the_noise(patch):
     right = Permit._noise
-    patch.setattr(Permit, "_noise", lambda self, like, shares, purpose: right(self, like, shares / 2, purpose))
+    patch.setattr(Permit, "_noise", lambda self, like, scale, verb, part: right(self, like, scale / 2, verb, part))
 
 
 @pytest.mark.parametrize("mask", ["global", "local-dense-noise"])
@@ -153,7 +154,9 @@ def uploads_and_private_masks(tiny, tmp_path, mask, monkeypatch, seed=3):
     for name in ("release", "release_on_support"):
         right = getattr(Permit, name)
         monkeypatch.setattr(
-            Permit, name, lambda self, *given, right=right: uploads.append(right(self, *given)) or uploads[-1]
+            Permit,
+            name,
+            lambda self, *given, right=right, **named: uploads.append(right(self, *given, **named)) or uploads[-1],
         )
     train = SparseTurn._train
 
@@ -217,13 +220,16 @@ def test_covered_masks_have_the_full_guarantee(mask, tiny, tmp_path):
 
 
 def test_an_upload_never_holds_the_personal_part(tiny, tmp_path, monkeypatch):
-    """The federation hands the door a turn's update and nothing else of the turn."""
+    """A client bounds and hands out its turn's update and nothing else of the turn."""
     given = []
-    right = federation_module.bound_each
+    right = runtime_module.bound_update
     monkeypatch.setattr(
-        federation_module, "bound_each", lambda updates, clip: given.extend(updates) or right(updates, clip)
+        runtime_module,
+        "bound_update",
+        lambda update, clip, like: given.append(update) or right(update, clip, like=like),
     )
     table = table_with(tiny, "local-dense-noise")
     summary = sordino.run(table, out=tmp_path / "run")
+    assert given
     assert all(update._Private__value.numel() == summary["trained_parameters"] for update in given)
     assert summary["trained_parameters"] == summary["parameters"] - (8 * 10 + 10)

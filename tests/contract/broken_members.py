@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,14 +25,14 @@ setting = dataclass(frozen=True, kw_only=True)
 
 @setting
 class LessNoise(Gaussian):
-    def draw(self, source, like, *, scale, stream):
-        return super().draw(source, like, scale=0.9 * scale, stream=stream)
+    def draw(self, source, like, wanted):
+        return super().draw(source, like, dataclasses.replace(wanted, scale=0.9 * wanted.scale))
 
 
 @setting
 class OneStream(Gaussian):
-    def draw(self, source, like, *, scale, stream):
-        return super().draw(source, like, scale=scale, stream=0)
+    def draw(self, source, like, wanted):
+        return super().draw(source, like, dataclasses.replace(wanted, stream=0))
 
 
 @setting

@@ -12,7 +12,7 @@ import sordino
 from sordino.core import SordinoError
 from sordino.engine import federation
 from sordino.engine.priced_steps import priced_steps
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.methods import METHODS
 from sordino.methods.dp_sgd import DpSgd
@@ -169,7 +169,7 @@ def test_a_run_that_calls_a_verb_twice_resumes_to_the_same_bits(tmp_path):
 
     table = contract_table({"name": "strangers:TwiceARound"}, rounds=3)
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")
     for file in ("model.safetensors", "ledger.jsonl"):

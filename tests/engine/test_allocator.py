@@ -13,14 +13,14 @@ import pytest
 
 from sordino.core import SordinoError
 from sordino.engine import allocator
-from sordino.engine.allocator import VARIABLE, tune_allocator
+from sordino.engine.simulate.allocator import VARIABLE, tune_allocator
 
 ON_GLIBC = sys.platform == "linux" and platform.libc_ver()[0] == "glibc"
 
 # Page faults of a block of 32 MB that is filled, freed and filled again.
 COUNT_FAULTS = """
 import resource
-from sordino.engine.allocator import tune_allocator
+from sordino.engine.simulate.allocator import tune_allocator
 tune_allocator()
 bytearray(b"x") * 2**25
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -10,10 +10,12 @@ import torch
 
 import sordino
 from sordino.core import SordinoError
+from sordino.engine.dealing import federate
 from sordino.engine.evaluate import correct
 from sordino.engine.plan import make_plan
-from sordino.engine.setup import federate, make_method, prepare
-from sordino.engine.simulate import simulate
+from sordino.engine.resolved import resolve
+from sordino.engine.run import run_experiment
+from sordino.engine.setup import prepare
 from sordino.experiment import experiment
 from sordino.models.weights import load_weights
 from sordino.pretrain.file import read_weights
@@ -76,7 +78,7 @@ def paid(lines, client, view):
         *((kind, "zero-out") for kind in KINDS),
         ("central", "replace-one"),
         ("distributed", "replace-one"),
-        ("steps", "add-remove"),
+        ("steps", "replace-one"),
     ],
 )
 def test_evaluation_is_charged_and_the_total_is_the_target(kind, neighbours, charged, tmp_path):
@@ -123,12 +125,12 @@ def test_every_view_is_priced_by_what_it_sees(kind, charged, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_but_for_its_noise_it_is_the_accuracy_on_held_out_rows(kind, charged, tmp_path, monkeypatch):
     right = Permit._noise
-    monkeypatch.setattr(Permit, "_noise", lambda self, *given: right(self, *given) * (self._line.label != "evaluation"))
+    monkeypatch.setattr(Permit, "_noise", lambda self, *given: right(self, *given) * (self.grant.label != "evaluation"))
     table = charged(kind, test={"fraction": 0.3}, privacy=FREE)
     summary = sordino.run(table, out=tmp_path / "run")
     checked = experiment(table)
-    federated = federate(checked, make_method(checked))
-    setup = prepare(checked, folder=tmp_path, progress=lambda done, total: None)
+    federated = federate(resolve(checked))
+    setup = prepare(resolve(checked), folder=tmp_path, progress=lambda done, total: None)
     load_weights(setup.whole, read_weights(tmp_path / "run" / "model.safetensors"), origin="the run")
     source, held = federated.source, federated.held_out
     right = correct(setup.whole, source.train.take(torch.from_numpy(held.indices)), torch.device("cpu")).double()
@@ -143,13 +145,12 @@ def test_but_for_its_noise_it_is_the_accuracy_on_held_out_rows(kind, charged, tm
 @pytest.mark.parametrize("kind", ["central", "steps"])
 def test_no_row_is_both_trained_and_tested_on(kind, charged):
     table = experiment(charged(kind))
-    federated = federate(table, make_method(table))
+    federated = federate(resolve(table))
     trained, tested = set(federated.partition.indices.tolist()), set(federated.held_out.indices.tolist())
     assert not trained & tested
     assert len(trained) + len(tested) == len(federated.source.train) == 1797
     assert (federated.held_out.sizes >= 1).all()
-    sizes = make_plan(table).tariff.sizes
-    assert sizes is None if kind == "central" else sizes == federated.sizes
+    assert make_plan(table).tariff.sizes == federated.sizes
 
 
 def test_metrics_and_summary_say_that_the_accuracy_is_noisy(charged, tmp_path):
@@ -211,9 +212,9 @@ def cut_at_release(patch, number):
     """Stop as if the power failed after so many noisy values of evaluations were drawn."""
     right, drawn = Permit.release, itertools.count(1)
 
-    def release(self, *given):
-        released = right(self, *given)
-        if self._line.label == "evaluation" and next(drawn) == number:
+    def release(self, *given, **named):
+        released = right(self, *given, **named)
+        if self.grant.label == "evaluation" and next(drawn) == number:
             raise Cut
         return released
 
@@ -225,12 +226,12 @@ def cut_at_release(patch, number):
 )
 def test_a_cut_simulation_pays_once_and_ends_in_the_same_bits(kind, number, charged, tmp_path, monkeypatch):
     table = experiment(charged(kind, engine={"evaluate_every": 2, "checkpoint_every": 2}))
-    simulate(table, tmp_path / "whole")
+    run_experiment(table, tmp_path / "whole")
     with monkeypatch.context() as patch:
         cut_at_release(patch, number)
         with pytest.raises(Cut):
-            simulate(table, tmp_path / "cut")
-    simulate(table, tmp_path / "cut", resume=True)
+            run_experiment(table, tmp_path / "cut")
+    run_experiment(table, tmp_path / "cut", resume=True)
     for name in ("model.safetensors", "ledger.jsonl", "metrics.jsonl"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
@@ -240,8 +241,8 @@ def test_a_cut_secure_run_is_charged_again(charged, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         cut_at_release(patch, 1)
         with pytest.raises(Cut):
-            simulate(table, tmp_path / "run")
-    summary = simulate(table, tmp_path / "run", resume=True)
+            run_experiment(table, tmp_path / "run")
+    summary = run_experiment(table, tmp_path / "run", resume=True)
     lines = lines_of(tmp_path / "run", "evaluation")
     assert [line.round for line in lines] == [2, 2]
     assert spent(paid(lines, 5, "public"), delta=0.0, neighbours="zero-out").epsilon == pytest.approx(2.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import read
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "combinations"
@@ -16,7 +16,7 @@ SMALL = ("data.options.limit=400", "rounds=2", "start.epochs=1", "engine.workers
 
 
 def run(name: str, out: Path, *changes: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    summary = simulate(read(FOLDER / f"{name}.toml", (*SMALL, *changes)), out)
+    summary = run_experiment(read(FOLDER / f"{name}.toml", (*SMALL, *changes)), out)
     lines = [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()[1:]]
     return summary, lines
 

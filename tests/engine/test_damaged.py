@@ -8,7 +8,7 @@ import pytest
 from sordino.core import SordinoError
 from sordino.engine.record import RunRecord, read_summary
 from sordino.engine.robustness import open_subject
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 
 
@@ -23,7 +23,7 @@ def finished(tmp_path_factory):
         "engine": {"schedule": "workers", "workers": 1, "evaluate_every": 1},
     }
     folder = tmp_path_factory.mktemp("whole") / "run"
-    simulate(experiment(table), folder)
+    run_experiment(experiment(table), folder)
     return folder
 
 
@@ -61,7 +61,7 @@ def test_an_experiment_without_a_part(run, tiny, key):
     path = run / "experiment.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: None}))
     with pytest.raises(SordinoError, match=f"experiment.json is damaged: its '{key}' is None") as error:
-        simulate(experiment(tiny()), run, resume=True)
+        run_experiment(experiment(tiny()), run, resume=True)
     one_sentence(error)
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_pre_training(run, content):
 
 def test_what_clients_keep_is_refused_room_in_one_sentence(tiny, tmp_path, monkeypatch):
     """The folder for it cannot be made, here because a file has its name; a full disk says the same."""
-    from sordino.engine.personal_store import PersonalStore
+    from sordino.engine.client.personal_store import PersonalStore
 
     save = PersonalStore.save
 
@@ -125,5 +125,5 @@ def test_what_clients_keep_is_refused_room_in_one_sentence(tiny, tmp_path, monke
 
     monkeypatch.setattr(PersonalStore, "save", save_beside_a_file)
     with pytest.raises(SordinoError, match="private-to-each-client cannot be written") as error:
-        simulate(experiment(tiny(rounds=1, method={"name": "ppsgd"})), tmp_path / "run")
+        run_experiment(experiment(tiny(rounds=1, method={"name": "ppsgd"})), tmp_path / "run")
     one_sentence(error)

@@ -1,5 +1,7 @@
 """Scores of a model, and the area under its curve."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -107,6 +109,7 @@ def test_a_sweep_shows_auroc_and_area():
     ids=["CIFAR-10", "blood cells", "CIFAR-10 as 45:9:1"],
 )
 def test_the_papers_settings_cost_each_client_what_they_should(sizes, expected):
+    from sordino.engine.resolved import resolve
     from sordino.engine.tariff import make_tariff
     from sordino.experiment import experiment
     from sordino.methods.dp_sgd import DpSgd
@@ -120,7 +123,7 @@ def test_the_papers_settings_cost_each_client_what_they_should(sizes, expected):
             "privacy": {"noise_multiplier": 1.1, "sampler": "everyone"},
         }
     )
-    tariff = make_tariff(table, DpSgd(batch_size=256), clients=3, sizes=sizes)
+    tariff = make_tariff(dataclasses.replace(resolve(table), method=DpSgd(batch_size=256)), clients=3, sizes=sizes)
     found = list(tariff.each(table.privacy).values())
     if len(expected) == 1:
         assert not found

@@ -8,7 +8,7 @@ from sordino.core import SordinoError
 from sordino.data.examples import Examples, Normalisation
 from sordino.engine import feature_store
 from sordino.engine.feature_store import FeatureStore
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.models import build
 
@@ -79,7 +79,7 @@ def test_progress_counts_every_row_once_computed_or_found(folder, tiny, tmp_path
     table = tiny(tuning={"name": "head"}, engine={"keep_features": keep})
     for name in ("first", "second"):
         moments = []
-        simulate(experiment(table), tmp_path / name, watch=moments.append)
+        run_experiment(experiment(table), tmp_path / name, watch=moments.append)
         described = [moment for moment in moments if moment.stage == "features"]
         assert [moment.done for moment in described] == sorted({moment.done for moment in described})
         assert described[-1].done == described[-1].total > 0

@@ -7,9 +7,9 @@ import pytest
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine import simulate as engine
+from sordino.engine import run as engine
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 
 
@@ -20,10 +20,10 @@ def test_a_second_process_gets_one_sentence_and_changes_nothing(tiny, tmp_path):
         if moment.done == 2:
             before = (folder / "ledger.jsonl").read_bytes()
             with pytest.raises(SordinoError, match="Another process is working on the run"):
-                simulate(experiment(tiny()), folder, resume=True)
+                run_experiment(experiment(tiny()), folder, resume=True)
             seen.append(before == (folder / "ledger.jsonl").read_bytes())
 
-    simulate(experiment(tiny()), folder, watch=intrude)
+    run_experiment(experiment(tiny()), folder, watch=intrude)
     assert seen == [True]
     assert not (folder / ".lock").exists()
 
@@ -62,7 +62,7 @@ def test_a_kill_before_the_run_begins_leaves_a_folder_that_can_be_used_again(tin
     def child():
         where = engine.Ledger if dies_in == "create" else RunRecord
         setattr(where, dies_in, lambda *args: os._exit(9))
-        simulate(experiment(tiny()), tmp_path / "run")
+        run_experiment(experiment(tiny()), tmp_path / "run")
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()

@@ -1,15 +1,16 @@
 """A paid run is never stranded, and what a run settled is read from its record, not worked out again."""
 
 import json
+import re
 
 import pytest
 from test_tampering import stop_after
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine import simulate as engine
+from sordino.engine import run as engine
 from sordino.engine import tariff
-from sordino.engine.simulate import finish
+from sordino.engine.run import finish
 from sordino.engine.verify import verify
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.ledger import OverBudget, read_lines
@@ -52,6 +53,35 @@ def test_a_secure_run_that_paid_twice_ends_early_and_says_so(tiny, tmp_path, mon
     found = verify(tmp_path / "run")
     assert found["epsilon"]["public"]["ledger"] == pytest.approx(summary["epsilon"]["public"]["epsilon"], rel=1e-9)
     assert json.loads((tmp_path / "run" / "release" / "summary.json").read_text())["rounds"] == 5
+
+
+@pytest.mark.parametrize("method", ["dp-fedavg", "dp-sgd"])
+def test_spare_rounds_pay_for_rounds_that_were_cut_off(tiny, tmp_path, monkeypatch, method):
+    table = secure(tiny, method={"name": method}, privacy={"spare_rounds": 2})
+    for number in (2, 4):
+        cut_off_in_round(monkeypatch, table, tmp_path / "run", number, resume=number > 2)
+    summary = sordino.run(table, out=tmp_path / "run", resume=True)
+    assert (summary["rounds"], summary["ended_early"]) == (6, "")
+    assert verify(tmp_path / "run")["epsilon"]["public"]["ledger"] <= 4.0
+
+
+def test_a_plan_offers_spare_rounds_and_says_what_they_cost(tiny):
+    without, planned = (sordino.plan(secure(tiny, privacy={"spare_rounds": spare})) for spare in (0, 3))
+    assert "spare_rounds = k plans for k of them" in without.to_json()["method_facts"]["spare rounds"]
+    assert planned.tariff.noise_multiplier > without.tariff.noise_multiplier
+    assert 3.9 < planned.epsilon["public"].epsilon <= 4.0
+    told = re.search(r"^3, .* ε = ([0-9.]+) if there is none", planned.to_json()["method_facts"]["spare rounds"])
+    assert 2.5 < float(told[1]) < 3.5
+    assert "spare rounds" not in sordino.plan(tiny()).to_json()["method_facts"]
+
+
+def test_a_spare_round_is_priced_as_the_costliest(tiny):
+    mechanism = {"name": "noise-schedule", "decay": 0.5}
+    table = tiny(privacy={"mechanism": mechanism, "spare_rounds": 2})
+    tariff = sordino.plan(table).tariff
+    assert sorted(tariff.bill(0, "public").values()) == [1, 1, 1, 3]
+    assert tariff.bill(0, "public")[tariff.price(0, 3).in_view("public").event] == 3
+    assert tariff.bill(0, "public", until=4).total() == 4
 
 
 def test_finish_makes_a_model_of_what_was_paid_for_and_charges_nothing(tiny, tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ import sordino
 from sordino.core import SordinoError
 from sordino.data.embedded import EMBEDDED
 from sordino.engine import plan as planning
+from sordino.engine.dealing import federate
 from sordino.engine.plan import make_plan
-from sordino.engine.setup import federate, make_method
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 
 TABLE = {
@@ -54,7 +55,7 @@ def test_the_threads_come_back_after_a_mistake_too(three_threads):
 def test_an_example_level_plan_reads_no_inputs(monkeypatch):
     table = {**TABLE, "method": {"name": "dp-sgd"}, "privacy": {"epsilon": 5.0, "delta": 1e-3, "sampler": "everyone"}}
     table["data"] = {**TABLE["data"], "partition": {"name": "dirichlet", "alpha": 0.5}}
-    dealt_out = federate(experiment(table), make_method(experiment(table))).sizes
+    dealt_out = federate(resolve(experiment(table))).sizes
     monkeypatch.setattr("sordino.data.reading.EMBEDDED", {name: _without_inputs(raw) for name, raw in EMBEDDED.items()})
     assert make_plan(experiment(table)).tariff.sizes == dealt_out
 

@@ -11,7 +11,7 @@ import sordino
 from sordino.core import SordinoError
 from sordino.engine import record
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import Moment, simulate
+from sordino.engine.run import Moment, run_experiment
 from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 
@@ -24,7 +24,7 @@ def table(tiny):
 
 
 def _child(settings, folder):
-    simulate(experiment(settings), folder, resume=True)
+    run_experiment(experiment(settings), folder, resume=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_ctrl_c_keeps_completed_rounds(tiny, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(tiny(rounds=6)), tmp_path / "run", watch=interrupt)
+        run_experiment(experiment(tiny(rounds=6)), tmp_path / "run", watch=interrupt)
     assert RunRecord(tmp_path / "run").load_checkpoint().rounds_done == 3
     sordino.run(tiny(rounds=6), out=tmp_path / "run", resume=True)
     sordino.run(tiny(rounds=6), out=tmp_path / "other")
@@ -93,7 +93,7 @@ def test_a_checkpoint_may_be_rarer_than_rounds(tiny, tmp_path):
 
     rare = tiny(rounds=8, engine={"checkpoint_every": 3})
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(rare), tmp_path / "run", watch=interrupt)
+        run_experiment(experiment(rare), tmp_path / "run", watch=interrupt)
     sordino.run(rare, out=tmp_path / "run", resume=True)
     assert [line.round for line in read_lines(tmp_path / "run" / "ledger.jsonl")] == list(range(8))
 
@@ -117,7 +117,7 @@ def _stop_after(tiny, tmp_path, rounds):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(tiny()), tmp_path / "run", watch=interrupt)
+        run_experiment(experiment(tiny()), tmp_path / "run", watch=interrupt)
 
 
 def test_a_folder_is_never_mixed_up(tiny, tmp_path):

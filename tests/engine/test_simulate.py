@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file
 
@@ -23,6 +24,7 @@ def test_a_run_leaves_a_complete_record(tiny, tmp_path):
         "checkpoint.safetensors",
         "model.safetensors",
         "summary.json",
+        "private-data-identity.json",
     }
     assert json.loads((folder / "summary.json").read_text())["accuracy"] == summary["accuracy"]
     assert len(read_lines(folder / "ledger.jsonl")) == 4
@@ -162,7 +164,15 @@ def test_secure_noise_is_not_a_simulation(tiny, tmp_path):
 
 
 def test_head_tuning_trains_on_cached_features_and_leaves_the_body_alone(tiny, tmp_path):
-    sordino.run(tiny(method={"name": "fedavg"}), out=tmp_path / "first")
+    images = np.random.default_rng(0).integers(256, size=(120, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "public.npz", x_train=images, y_train=np.arange(120) % 10)
+    public = {
+        "source": str(tmp_path / "public.npz"),
+        "visibility": "public",
+        "clients": 4,
+        "partition": {"name": "iid"},
+    }
+    sordino.run(tiny(method={"name": "fedavg"}, data=public), out=tmp_path / "first")
     table = tiny(tuning={"name": "head"}, start={"name": "file", "path": str(tmp_path / "first" / "model.safetensors")})
     summary = sordino.run(table, out=tmp_path / "second")
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))

@@ -6,8 +6,8 @@ from torch import nn
 
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.engine import stacked
-from sordino.engine.dense import trainable_layers
-from sordino.engine.stacked import dense_layers, run_stacked
+from sordino.engine.simulate.dense import trainable_layers
+from sordino.engine.simulate.stacked import dense_layers, run_stacked
 from sordino.kernels.dense_clients import train_clients
 from sordino.kernels.native import library
 from sordino.methods.local_sgd import LocalSgd

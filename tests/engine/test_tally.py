@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
 from sordino.methods.method import Broadcast
 
@@ -41,7 +41,7 @@ def rounds_of(noise, sampler="everyone", cohort=CLIENTS):
     sums, bounds, present = [], [], []
     with watched_federation(
         table,
-        make_method(table),
+        resolve(table).method,
         [Private(row)] * CLIENTS,
         sizes=[1] * CLIENTS,
         features=1,

@@ -9,7 +9,7 @@ import pytest
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.engine.verify import verify
 from sordino.experiment import experiment
 
@@ -20,7 +20,7 @@ def stop_after(table, folder, rounds):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), folder, watch=interrupt)
+        run_experiment(experiment(table), folder, watch=interrupt)
 
 
 def rows_of(folder):

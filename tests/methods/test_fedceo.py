@@ -228,7 +228,7 @@ def test_roughness_is_zero_for_equal_clients_and_the_laplacian_otherwise():
 
 
 def test_resuming_keeps_personal_copies(tiny, tmp_path):
-    from sordino.engine.simulate import Moment, simulate
+    from sordino.engine.run import Moment, run_experiment
     from sordino.experiment import experiment
 
     table = tiny(method=CEO, privacy={**FOUR, "noise": "distributed"})
@@ -238,7 +238,7 @@ def test_resuming_keeps_personal_copies(tiny, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "whole"))

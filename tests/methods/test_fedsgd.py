@@ -5,11 +5,12 @@ import math
 import pytest
 import torch
 
-from sordino.engine.setup import federate, make_method
+from sordino.engine.dealing import federate
+from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
-from sordino.privacy.clipping import Clip, bound_sum
+from sordino.privacy.clipping import Clip, sum_bounded
 from sordino.privacy.door import Door
 from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.ledger import Ledger, Line
@@ -40,9 +41,9 @@ def fedsgd(mechanism, **method):
 
 
 def priced(table):
-    method = make_method(table)
-    sizes = federate(table, method).sizes
-    return make_tariff(table, method, clients=CLIENTS, sizes=sizes), sizes, method
+    method = resolve(table).method
+    sizes = federate(resolve(table)).sizes
+    return make_tariff(resolve(table), clients=CLIENTS, sizes=sizes), sizes, method
 
 
 def drawn_variance(tariff, client, rows):
@@ -62,7 +63,7 @@ def drawn_variance(tariff, client, rows):
         participants=(client,),
         charges=price.charges,
     )
-    noise = door.open(line).release(bound_sum([], clip, like=torch.zeros(DRAWS))).value / rows
+    noise = door.open(line).release(sum_bounded([], clip, like=torch.zeros(DRAWS))).value / rows
     return float(noise.double().square().mean())
 
 
@@ -100,13 +101,14 @@ def test_poisson_batches_get_their_sampling_event_and_the_batch_sized_scale(mech
 
 def test_the_learning_rate_may_be_given_as_beta():
     table = fedsgd("laplace", beta=0.8)
-    assert make_method(table).learning_rate == pytest.approx(0.8 / math.sqrt(ROUNDS))
+    assert resolve(table).method.learning_rate == pytest.approx(0.8 / math.sqrt(ROUNDS))
 
 
 def test_a_full_batch_step_is_the_weighted_mean_of_clipped_gradients(tiny, tmp_path):
     """With next to no noise, one round moves the model by the mean over all rows of clipped gradients."""
+    from sordino.engine.resolved import resolve
+    from sordino.engine.run import run_experiment
     from sordino.engine.setup import prepare
-    from sordino.engine.simulate import simulate
     from sordino.gradients import ClippedGradients
 
     table = experiment(
@@ -116,12 +118,12 @@ def test_a_full_batch_step_is_the_weighted_mean_of_clipped_gradients(tiny, tmp_p
             privacy={"noise_multiplier": 1e-6, "sampler": "everyone", "expected_cohort": None},
         )
     )
-    setup = prepare(table, folder=tmp_path, progress=lambda done, total: None)
+    setup = prepare(resolve(table), folder=tmp_path, progress=lambda done, total: None)
     rows = setup.federated.source.train
     clipped = ClippedGradients(setup.net, norm="l2")
     mean = clipped.sum(rows.features("cpu"), rows.labels, clip_norm=0.5).total / len(rows)
     before = setup.space.read(setup.net)
-    simulate(table, tmp_path / "run")
+    run_experiment(table, tmp_path / "run")
     from safetensors.torch import load_file
 
     setup.whole.load_state_dict(load_file(tmp_path / "run" / "model.safetensors"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from sordino.engine.schedule import stacked_job
+from sordino.engine.simulate.schedule import stacked_job
 from sordino.methods import METHODS
 from sordino.methods.local_sgd import LocalSgd
 

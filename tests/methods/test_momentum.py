@@ -11,8 +11,8 @@ from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.record import RunRecord
-from sordino.engine.setup import make_method
-from sordino.engine.simulate import simulate
+from sordino.engine.resolved import resolve
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 
@@ -43,7 +43,7 @@ def trained(sizes, **method):
         sums[line.round][line.participants[0]] = value.double()
 
     everyone = [rows(size, seed) for seed, size in enumerate(sizes)]
-    dp_sgd = make_method(table)
+    dp_sgd = resolve(table).method
     with watched_federation(table, dp_sgd, everyone, sizes=sizes, features=FEATURES, watch=watch) as federation:
         state = {"model": torch.zeros(2 * FEATURES)}
         for number in range(ROUNDS):
@@ -95,7 +95,7 @@ def test_more_local_steps_begin_every_turn_at_rest():
             "privacy": {"noise_multiplier": 0.5, "clip_norm": 0.5},
         }
     )
-    dp_sgd = make_method(settings)
+    dp_sgd = resolve(settings).method
     with watched_federation(
         settings,
         dp_sgd,
@@ -125,7 +125,7 @@ def test_an_interrupted_run_takes_up_its_velocity(where, tiny, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     assert RunRecord(tmp_path / "broken").load_checkpoint().state["velocity"].any()
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")
@@ -144,4 +144,4 @@ def test_smoothed_models_refuse_a_momentum_that_would_do_nothing(name, tiny):
     with pytest.raises(SordinoError, match="momentum acts from one local step to the next"):
         sordino.plan(tiny(method={"name": name, "noisy_steps": steps}))
     sordino.plan(tiny(method={"name": name, "noisy_steps": {**steps, "local_steps": 2}}))
-    assert dataclasses.asdict(make_method(experiment(tiny(method={"name": name, "noisy_steps": {"momentum": 0.0}}))))
+    assert dataclasses.asdict(resolve(experiment(tiny(method={"name": name, "noisy_steps": {"momentum": 0.0}}))).method)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine.simulate import _Simulation
+from sordino.engine.run import _Run
 from sordino.experiment import experiment
 from sordino.methods.pmtl_ft import PmtlFt
 from sordino.methods.sparse import largest, norm_pull, regrown
@@ -158,11 +158,11 @@ def test_only_kept_coordinates_move_and_mask_turnover_is_told(tiny, tmp_path):
 def start_of(tiny):
     from pathlib import Path
 
+    from sordino.engine.resolved import resolve
     from sordino.engine.setup import prepare
 
-    setup = prepare(
-        experiment(tiny(method=method("dp-pfeddsu"), model=DEEP)), folder=Path(), progress=lambda done, total: None
-    )
+    checked = experiment(tiny(method=method("dp-pfeddsu"), model=DEEP))
+    setup = prepare(resolve(checked), folder=Path(), progress=lambda done, total: None)
     return setup.space.read(setup.net)
 
 
@@ -232,7 +232,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
     class Cut(Exception):
         pass
 
-    right = _Simulation._save
+    right = _Run._save
 
     def crash(self, rounds_done):
         if rounds_done == 4:
@@ -240,7 +240,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
         right(self, rounds_done)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Simulation, "_save", crash)
+        patch.setattr(_Run, "_save", crash)
         with pytest.raises(Cut):
             sordino.run(table, out=tmp_path / "cut")
     assert list(personal_after(tmp_path / "cut", 2))
@@ -256,7 +256,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
 
 def test_a_missing_personal_file_is_one_sentence(tiny, tmp_path, monkeypatch):
     table = tiny(method=method("centaur"), model=DEEP)
-    monkeypatch.setattr(_Simulation, "_finish", lambda self, ended: {})
+    monkeypatch.setattr(_Run, "_finish", lambda self, ended: {})
     sordino.run(table, out=tmp_path / "run")
     next((tmp_path / "run" / "private-to-each-client").iterdir()).unlink()
     with pytest.raises(SordinoError, match="missing or damaged"):

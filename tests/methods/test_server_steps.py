@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 import sordino
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.methods.dp_fedadam import DpFedAdam
 from sordino.methods.dp_fedavgm import DpFedAvgM
@@ -107,7 +107,7 @@ def test_what_the_server_keeps_survives_an_interruption(name, kept, tiny, tmp_pa
 
     table = tiny(method={"name": name})
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     assert kept <= RunRecord(tmp_path / "broken").load_checkpoint().state.keys()
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")

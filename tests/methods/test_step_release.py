@@ -12,14 +12,13 @@ import sordino
 from sordino.core import Private, SordinoError
 from sordino.data.examples import IDENTITY, Examples
 from sordino.data.source import SourceSettings, load
+from sordino.engine.client.noisy_steps import PoissonSteps, StepBatch
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.record import RunRecord
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients, ClippedSum
-from sordino.methods.anchors import layer_groups, power_method
 from sordino.methods.method import ClientContext
-from sordino.methods.step_release import ClippedRelease, FollowingClip, PoissonSteps, step_release
 from sordino.models import FlatSpace, build
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip
 from sordino.privacy.clipping import Clip
@@ -27,11 +26,12 @@ from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
 from sordino.privacy.gep import RESIDUAL, Gep
 from sordino.privacy.ledger import Ledger, Line, read_lines
-from sordino.privacy.mechanisms import Part
+from sordino.privacy.mechanisms import Gaussian, Part
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import poisson_batch
 from sordino.privacy.streams import stream_id
+from sordino.privacy.subspace import layer_groups, power_method
 
 PUBLIC = {"source": "mnist5k", "visibility": "public"}
 STEPS = {"name": "dp-sgd", "local_steps": 2, "batch_size": 32, "learning_rate": 0.1}
@@ -85,14 +85,37 @@ def batch(rows=1):
     )
 
 
-def following(bound, steps, *, count_noise=20.0, z=1.0, expected=200.0):
+@dataclasses.dataclass
+class Release:
+    """A mechanism step by step, with the clip that it finds."""
+
+    mechanism: object
+    clip: Clip
+    permit: object
+    expected_units: float = 200.0
+    anchors: Examples | None = None
+
+    def batch(self, gradients, rows, *, units, context, step):
+        return StepBatch(
+            rows=rows,
+            units=units,
+            expected_units=self.expected_units,
+            gradients=gradients,
+            context=context,
+            step=step,
+            anchors=self.anchors,
+        )
+
+    def noisy_sum(self, *given, **named):
+        made = self.mechanism.release_step(self.batch(*given, **named), clip=self.clip, permit=self.permit)
+        self.clip = made.clip
+        return made.total
+
+
+def following(bound, steps, *, count_noise=20.0, z=1.0):
     part = Part(name=COUNT, clip_bound=1.0, noise_multiplier=count_noise)
-    return FollowingClip(
-        mechanism=AdaptiveClip(count_noise=count_noise),
-        clip=Clip(bound=bound, norm="l2"),
-        permit=permit(part, z=z, bound=bound, releases=steps, moving=True),
-        expected_units=expected,
-    )
+    allowed = permit(part, z=z, bound=bound, releases=steps, moving=True)
+    return Release(AdaptiveClip(count_noise=count_noise), Clip(bound=bound, norm="l2"), allowed)
 
 
 @pytest.mark.parametrize("factor", [100.0, 0.01])
@@ -143,23 +166,31 @@ def test_the_counts_noise_is_as_charged():
     assert not two_sided(counts, 18.0)
 
 
-def test_a_part_that_was_not_charged_is_refused_and_so_is_one_too_many():
+def test_a_count_that_was_not_charged_is_not_released_and_one_too_many_is_refused():
     release = following(1.0, 1)
     net = build("logistic", shape=(1,), classes=2)
     release.noisy_sum(Norms(torch.ones(1)), batch(), units=1, context=context(net), step=0)
     with pytest.raises(SordinoError, match="asked for one more"):
         release.noisy_sum(Norms(torch.ones(1)), batch(), units=1, context=context(net), step=1)
     bare = dataclasses.replace(following(1.0, 1), permit=permit(bound=1.0))
-    with pytest.raises(SordinoError, match="not charged for a release of the count"):
-        bare.noisy_sum(Norms(torch.ones(1)), batch(), units=1, context=context(net), step=0)
+    bare.noisy_sum(Norms(torch.ones(1)), batch(), units=1, context=context(net), step=0)
+    assert bare.clip.bound == 1.0
 
 
 def test_steps_draw_their_own_batches_at_the_charged_rate():
     """A job asks for sums at models; the rows of each come from streams named by round, client and step."""
     net = build("logistic", shape=(1, 8, 8), classes=10, seed=2)
     here, own, coins = dataclasses.replace(context(net), size=40, round=3), digits(40), SeededNoise(9)
-    released = ClippedRelease(clip=Clip(bound=0.5, norm="l2"), permit=permit(z=0.0, bound=0.5, releases=3))
-    steps = PoissonSteps(released, Private(own), here, rate=0.3, coins=coins, chunk=None)
+    steps = PoissonSteps(
+        Private(own),
+        here,
+        mechanism=Gaussian(),
+        permit=permit(z=0.0, bound=0.5, releases=3),
+        clip=Clip(bound=0.5, norm="l2"),
+        rate=0.3,
+        coins=coins,
+        chunk=None,
+    )
     assert steps.expected_batch == 12.0
     gradients, model = ClippedGradients(net), here.space.read(net)
     for step in range(3):
@@ -182,14 +213,8 @@ def digits(rows, offset=0):
 def gep_release(net, *, z, anchors, groups=2, basis=5, seed=1):
     mechanism = Gep(public=PUBLIC, anchors=len(anchors), basis=basis, groups=groups)
     part = Part(name=RESIDUAL, clip_bound=0.2, noise_multiplier=z)
-    return step_release(
-        mechanism,
-        clip=Clip(bound=0.5, norm="l2"),
-        permit=permit(part, z=z, bound=0.5, releases=50, seed=seed),
-        others=(part,),
-        expected_units=30.0,
-        anchors=anchors,
-    )
+    allowed = permit(part, z=z, bound=0.5, releases=50, seed=seed)
+    return Release(mechanism, Clip(bound=0.5, norm="l2"), allowed, expected_units=30.0, anchors=anchors)
 
 
 def test_gep_projects_as_a_dense_reference_does():
@@ -238,10 +263,14 @@ def test_layer_groups_cut_no_layer_and_cover_all():
 def test_geps_subspace_knows_nothing_of_private_rows_and_both_parts_are_noised():
     net = build("mlp", shape=(1, 8, 8), classes=10, seed=2, hidden=[60])
     gradients, anchors = ClippedGradients(net), digits(25)
-    one, other = (gep_release(net, z=0.0, anchors=anchors)._subspace(gradients, context(net), 0) for _ in range(2))
+    empty = Private(digits(1).take(torch.arange(0)))
+    bare = gep_release(net, z=0.0, anchors=anchors)
+    batches = [
+        bare.batch(gradients, rows, units=0, context=context(net), step=0) for rows in (empty, Private(digits(9, 50)))
+    ]
+    one, other = (bare.mechanism._subspace(batch) for batch in batches)
     assert all(torch.equal(a, b) for a, b in zip(one.bases, other.bases, strict=True))
     release = gep_release(net, z=2.0, anchors=anchors)
-    empty = Private(digits(1).take(torch.arange(0)))
     noise = release.noisy_sum(gradients, empty, units=0, context=context(net), step=0)
     assert two_sided(noise - one.lift(one.embed(noise[None])[0]), 2.0 * 0.2)
     inside = torch.cat(
@@ -286,7 +315,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(name, where, tiny, tmp_path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(experiment(table), tmp_path / "broken", watch=interrupt)
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
     sordino.run(table, out=tmp_path / "broken", resume=True)
     sordino.run(table, out=tmp_path / "whole")
     for file in ("model.safetensors", "ledger.jsonl", "metrics.jsonl"):

@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine.schedule import Task, Workers
+from sordino.engine.simulate.workers import Place, Workers
 from sordino.models import Dropout, FlatSpace, Net, build
 from sordino.models.state import Unmoved
 from sordino.models.weights import frozen_batchnorm
@@ -171,11 +171,11 @@ def test_a_run_and_a_plan_refuse_a_model_with_a_memory(
 def test_a_buffer_that_changes_in_a_clients_turn_stops_the_run() -> None:
     net = Net(body=Buffered(), head=nn.Linear(3, 2))
     workers = Workers(net, FlatSpace(net), seed=0, device=torch.device("cpu"), workers=1)
-    task = Task(client=0, round=0, size=1, start=torch.zeros(8), data=None)  # type: ignore[arg-type]
+    place = Place(client=0, round=0, size=1)
     try:
-        assert workers.each([task], lambda task, context: 5) == [5]
+        assert workers.each([place], lambda number, context: 5) == [5]
         with pytest.raises(SordinoError, match=r"'body\.memory' of Buffered changed"):
-            workers.each([task], lambda task, context: context.net.train()(torch.ones(1, 3)))
+            workers.each([place], lambda number, context: context.net.train()(torch.ones(1, 3)))
     finally:
         workers.close()
 

@@ -81,9 +81,16 @@ def test_a_model_without_a_finite_epsilon_is_refused_whatever_comes_next(ran, ti
 
 
 def test_a_model_of_public_data_is_free(ran, tiny, tmp_path):
-    path = ran("public", data={"visibility": "public"}, method={"name": "fedavg"})
+    public = save_digits(tmp_path / "public.npz", rows=300, seed=1)
+    path = ran("public", data=data(public, visibility="public"), method={"name": "fedavg"})
     for warnings in both(begin_at(path, tiny), tmp_path):
         assert not any("start" in warning for warning in warnings)
+
+
+def test_rows_are_not_public_in_one_run_and_private_in_the_next(ran, tiny, tmp_path):
+    path = ran("public", data={"visibility": "public"}, method={"name": "fedavg"})
+    refused(begin_at(path, tiny), tmp_path, r"same rows as this run \('digits'\), where they were declared public")
+    assert sordino.plan(begin_at(path, tiny, data={"visibility": "public"}))
 
 
 def test_other_private_data_are_named_with_their_price_and_stay_named(ran, tiny, tmp_path):

@@ -17,6 +17,7 @@ from sordino.privacy import accounting
 from sordino.privacy import event_kinds as kinds
 from sordino.privacy.accounting import spent
 from sordino.privacy.event_kinds import for_dp_accounting
+from sordino.privacy.gaussian import gaussian_epsilon
 from sordino.privacy.loss_distribution import compose, gaussian, on_grid, window
 
 DELTA = 1e-5
@@ -332,3 +333,18 @@ def test_noise_and_sampling_help_and_replacing_hurts(z: float, rate: float, coun
     assert epsilon({Poisson(rate / 2, Gaussian(z)): count}, neighbours) <= here + slack
     assert here <= epsilon({Gaussian(z): count}, neighbours) + slack
     assert epsilon({Poisson(rate, Gaussian(z)): count}, "zero-out") <= here + slack
+
+
+def test_rounding_of_rdp_curves_never_makes_billions_of_releases_free() -> None:
+    """A curve near zero is the logarithm of a sum near one; rounded below zero, it would be an ε of nothing."""
+    count, z = 10**11, 6.333e7
+    figures = spent({Poisson(1 / 3, Gaussian(z)): count}, delta=DELTA, neighbours="zero-out", both=True)
+    least = gaussian_epsilon(math.sqrt(count) / (3 * z), DELTA)
+    assert least > 0.003
+    for figure in (figures.epsilon, *figures.also.values()):
+        assert figure >= least
+
+
+def test_a_grid_that_is_too_coarse_leaves_the_word_to_others() -> None:
+    found = spent({Poisson(1 / 3, Gaussian(2e5)): 10**12}, delta=DELTA, neighbours="zero-out", both=True)
+    assert found.accountant != "pld" and 8.0 < found.epsilon < 50.0

@@ -1,5 +1,6 @@
 """Calibrated noise keeps its target on both grids, and wastes less than one per cent of it."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core import Neighbours, SordinoError
+from sordino.privacy import calibration
 from sordino.privacy import event_kinds as kinds
-from sordino.privacy.accounting import spent
-from sordino.privacy.calibration import Plan, calibrate
+from sordino.privacy.accounting import Spent, spent
+from sordino.privacy.calibration import Plan, calibrate, rounded_up
 
 DELTA = 1e-5
 Gaussian, Laplace, Poisson, FixedSize = (
@@ -85,3 +87,35 @@ def test_a_target_that_needs_no_noise_is_said_so() -> None:
 def test_impossible_targets_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(SordinoError):
         calibrate(PLANS["poisson"], epsilon=epsilon, delta=delta, neighbours="zero-out")
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (3.9043088078250827, 3.9044),
+        (3.904308807823545, 3.9044),
+        (3.9044, 3.9044),
+        (40.0, 40.0),
+        (0.00123451, 0.0012346),
+    ],
+)
+def test_last_digits_do_not_count(number: float, expected: float) -> None:
+    assert rounded_up(number) == expected >= number
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+def test_a_multiplier_has_five_digits(plan: Plan) -> None:
+    found = calibrate(plan, epsilon=2.0, delta=DELTA, neighbours="zero-out")
+    assert float(f"{found:.5g}") == found
+
+
+def test_a_process_that_computes_otherwise_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last digits of ε change from process to process, and with them those of the search."""
+    here = calibrate(PLANS["poisson"], epsilon=2.0, delta=DELTA, neighbours="zero-out")
+
+    def elsewhere(*args: object, **kwargs: object) -> Spent:
+        figure = spent(*args, **kwargs)  # type: ignore[arg-type]
+        return dataclasses.replace(figure, epsilon=figure.epsilon * (1 + 3e-13))
+
+    monkeypatch.setattr(calibration, "spent", elsewhere)
+    assert calibrate(PLANS["poisson"], epsilon=2.0, delta=DELTA, neighbours="zero-out") == here

@@ -1,5 +1,6 @@
 """Groups of parameters that are clipped apart: what one example moves, what noise is drawn, what is charged."""
 
+import dataclasses
 import math
 
 import pytest
@@ -8,18 +9,19 @@ from torch import nn
 
 from sordino.core import Private, Released
 from sordino.data.examples import IDENTITY, Examples
+from sordino.engine.client.noisy_steps import PoissonSteps
+from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.dp_sgd import DpSgd
 from sordino.methods.method import ClientContext
-from sordino.methods.step_release import ClippedRelease
 from sordino.models import FlatSpace, Net
 from sordino.privacy.accounting import spent
 from sordino.privacy.clipping import Clip, bound_clipped
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, Line
-from sordino.privacy.mechanisms import MECHANISMS
+from sordino.privacy.mechanisms import MECHANISMS, Gaussian
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import price_local_steps
 
@@ -87,8 +89,10 @@ def test_noise_on_every_coordinate_is_the_multiplier_times_the_bound_of_its_grou
     permit.release = lambda value: seen.append(release(value)) or seen[-1]
     method = DpSgd(local_steps=steps, batch_size=1, learning_rate=1e-9)
     context = ClientContext(net=net, space=space, client=0, round=0, size=1, seed=1, device=torch.device("cpu"))
-    clipped = ClippedRelease(clip=CLIP, permit=permit)
-    method.run(Released.public(space.read(net)), Private(rows), context, release=clipped, source=source)
+    noisy_steps = PoissonSteps(
+        Private(rows), context, mechanism=Gaussian(), permit=permit, clip=CLIP, rate=1.0, coins=source, chunk=None
+    )
+    method.run(Released.public(space.read(net)), context.public(), release=noisy_steps)
     spread = torch.stack([one.value for one in seen]).std(dim=0)
     expected = noise_multiplier * CLIP.bound
     assert float(spread.mean()) == pytest.approx(expected, rel=0.03)
@@ -106,7 +110,10 @@ def test_a_target_epsilon_is_met_with_more_noise_when_clipped_apart():
     }
     apart = {**table, "tuning": {**table["tuning"], "clip": "separate"}}
     joint, separate = (
-        make_tariff(experiment(one), DpSgd(batch_size=64), clients=3, sizes=[500] * 3) for one in (table, apart)
+        make_tariff(
+            dataclasses.replace(resolve(experiment(one)), method=DpSgd(batch_size=64)), clients=3, sizes=[500] * 3
+        )
+        for one in (table, apart)
     )
     assert separate.noise_multiplier == pytest.approx(joint.noise_multiplier * math.sqrt(2), rel=1e-3)
     assert separate.price(0, 0).noise_multiplier == pytest.approx(joint.price(0, 0).noise_multiplier, rel=1e-3)

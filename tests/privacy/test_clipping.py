@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core import Private, SordinoError, unwrap
-from sordino.privacy.clipping import Clip, bound_each, bound_sum
+from sordino.privacy.clipping import Clip, bound_update, sum_bounded
+
+
+def summed(updates, clip, *, like):
+    return sum_bounded([bound_update(update, clip, like=like) for update in updates], clip, like=like)
 
 
 def clip_rows(rows, clip):
-    return torch.stack([unwrap(value) for value in bound_each([Private(row) for row in rows], clip)])
+    return torch.stack([unwrap(bound_update(Private(row), clip, like=row)) for row in rows])
 
 
 NUMBERS = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -57,18 +61,19 @@ def test_long_rows_keep_their_direction():
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_non_finite_contribution_becomes_zero_and_leaves_the_others_alone(bad):
     rows = [Private(torch.tensor([1.0, bad])), Private(torch.tensor([0.5, 0.0]))]
-    total = bound_sum(rows, Clip(bound=1.0, norm="l2"), like=torch.zeros(2))
+    total = summed(rows, Clip(bound=1.0, norm="l2"), like=torch.zeros(2))
     torch.testing.assert_close(unwrap(total), torch.tensor([0.5, 0.0]))
 
 
 def test_an_empty_cohort_gives_a_bounded_zero():
-    total = bound_sum([], Clip(bound=1.0, norm="l2"), like=torch.ones(4))
+    total = summed([], Clip(bound=1.0, norm="l2"), like=torch.ones(4))
     assert unwrap(total).tolist() == [0.0] * 4
     assert total.units == 0
 
 
 def test_each_update_is_bounded_by_itself():
-    values = bound_each([Private(torch.tensor([10.0])), Private(torch.tensor([0.1]))], Clip(bound=1.0, norm="l1"))
+    clip = Clip(bound=1.0, norm="l1")
+    values = [bound_update(Private(torch.tensor([x])), clip, like=torch.zeros(1)) for x in (10.0, 0.1)]
     assert [round(float(unwrap(value)), 4) for value in values] == [1.0, 0.1]
 
 
@@ -82,15 +87,15 @@ def test_a_senseless_bound_is_refused(bound):
 def test_an_update_that_would_be_stretched_over_all_coordinates_is_refused(shape):
     """One number of norm 1 on each of 100 coordinates has norm 10."""
     with pytest.raises(SordinoError, match=r"must have shape \(100,\)"):
-        bound_sum([Private(torch.ones(shape))], Clip(bound=1.0, norm="l2"), like=torch.zeros(100))
+        summed([Private(torch.ones(shape))], Clip(bound=1.0, norm="l2"), like=torch.zeros(100))
 
 
 def test_a_bounded_sum_carries_no_graph_of_how_it_was_made():
     update = torch.ones(3, requires_grad=True) * 2
-    assert not unwrap(bound_sum([Private(update)], Clip(bound=1.0, norm="l2"), like=torch.zeros(3))).requires_grad
+    assert not unwrap(summed([Private(update)], Clip(bound=1.0, norm="l2"), like=torch.zeros(3))).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
 def test_numbers_too_coarse_for_the_clips_rounding_are_refused(dtype):
     with pytest.raises(SordinoError, match="at least 32 bits"):
-        bound_sum([Private(torch.ones(3))], Clip(bound=1.0, norm="l2"), like=torch.zeros(3, dtype=dtype))
+        summed([Private(torch.ones(3))], Clip(bound=1.0, norm="l2"), like=torch.zeros(3, dtype=dtype))

@@ -6,10 +6,10 @@ import torch
 from scipy import stats
 
 from sordino.core import Private, SordinoError, seal
-from sordino.privacy.clipping import Clip, bound_sum
+from sordino.privacy.clipping import Clip, bound_update, sum_bounded
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Budget, Ledger, Line, OverBudget
-from sordino.privacy.mechanisms import MECHANISMS, Gaussian
+from sordino.privacy.mechanisms import MECHANISMS, Draw, Gaussian
 from sordino.privacy.noise import SecureNoise, SeededNoise
 from sordino.privacy.pricing import price_upload
 from sordino.privacy.samplers import Everyone
@@ -117,15 +117,15 @@ def test_seeded_noise_repeats_and_secure_noise_does_not():
 
 def test_the_noise_does_not_depend_on_what_is_inside():
     def noise(rows):
-        bounded = bound_sum(
-            [Private(torch.tensor(row)) for row in rows], Clip(bound=2.0, norm="l2"), like=torch.zeros(2)
-        )
+        clip, like = Clip(bound=2.0, norm="l2"), torch.zeros(2)
+        each = [bound_update(Private(torch.tensor(row)), clip, like=like) for row in rows]
+        bounded = sum_bounded(each, clip, like=like)
         return door().open(line()).release(bounded).value - sum(torch.tensor(row) for row in rows)
 
     torch.testing.assert_close(noise([[0.5, 0.5]]), noise([[1.0, 0.25], [0.25, 1.0]]))
 
 
 def test_gaussian_noise_follows_the_dtype_and_shape_of_the_value():
-    noise = Gaussian().draw(SeededNoise(1), torch.zeros(2, 3), scale=1.0, stream=1)
+    noise = Gaussian().draw(SeededNoise(1), torch.zeros(2, 3), Draw(scale=1.0, stream=1))
     assert noise.shape == (2, 3)
     assert noise.dtype == torch.float32

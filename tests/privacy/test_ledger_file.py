@@ -116,6 +116,6 @@ def test_a_replayed_line_counts_as_it_was_written_and_not_as_it_is_worked_out_an
     again = ledger(tmp_path)
     again.open(keep=0, replay=True)
     nearly = line(0).__class__(**{**line(0).__dict__, "noise_multiplier": 4.0 * (1 + 1e-13)})
-    number = again.charge(nearly)
-    assert again.lines[number].noise_multiplier == 4.0
+    assert again.charge(nearly).parts[0].noise_multiplier == 4.0
+    assert again.lines[0].noise_multiplier == 4.0
     assert again.head == book.head

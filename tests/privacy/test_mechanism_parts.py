@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
-from sordino.engine.setup import make_method
+from sordino.engine.resolved import resolve
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
@@ -34,7 +34,7 @@ def run_of(mechanism, *, rounds=4, method=None, clients=10, **privacy):
 
 
 def tariff_of(table, *, clients=1, sizes=(50_000,)):
-    return make_tariff(table, make_method(table), clients=clients, sizes=list(sizes))
+    return make_tariff(resolve(table), clients=clients, sizes=list(sizes))
 
 
 def test_two_releases_from_one_batch_are_one_sampled_joint_event():
@@ -146,9 +146,10 @@ def test_a_plan_tells_how_noise_changes_over_the_rounds():
 
 def test_the_next_clip_moves_against_the_excess():
     clip = AdaptiveClip(quantile=0.5, clip_learning_rate=0.2)
-    assert clip.next_bound(1.0, 100.0, 100.0) == pytest.approx(math.exp(-0.1))
-    assert clip.next_bound(1.0, 0.0, 100.0) == pytest.approx(math.exp(0.1))
-    assert clip.next_bound(1.0, 50.0, 100.0) == 1.0
+    assert clip.next_bound(1.0, {COUNT: 100.0}, 100.0) == pytest.approx(math.exp(-0.1))
+    assert clip.next_bound(1.0, {COUNT: 0.0}, 100.0) == pytest.approx(math.exp(0.1))
+    assert clip.next_bound(1.0, {COUNT: 50.0}, 100.0) == 1.0
+    assert clip.next_bound(1.0, {}, 100.0) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from safetensors.torch import load_file
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.models import Net
 from sordino.privacy.accounting import spent
 from sordino.privacy.ledger import read_lines
+from sordino.privacy.streams import stream_id
 
 MECHANISMS = {
     "laplace": {"mechanism": "laplace", "delta": 0.0, "clip_norm": 20.0},
@@ -48,7 +49,8 @@ def auto(tiny):
     [("laplace", 0.6, "HT"), ("laplace", 2000.0, "FT"), ("gaussian", 0.55, "HT"), ("gaussian", 100.0, "FT")],
 )
 def test_little_budget_tunes_the_head_and_much_tunes_everything(mechanism, epsilon, strategy, auto, tmp_path):
-    summary = sordino.run(auto(mechanism, epsilon=epsilon, rounds=2), out=tmp_path / "run")
+    statistics = {"epsilon": max(0.5, epsilon / 4)}
+    summary = sordino.run(auto(mechanism, epsilon=epsilon, rounds=2, tuning=statistics), out=tmp_path / "run")
     choice = summary["choice"]
     head, full = choice["constants"].values()
     assert (choice["strategy"], choice["head_rounds"]) == (strategy, 0 if strategy == "FT" else 2)
@@ -90,32 +92,40 @@ def test_noise_of_the_statistics_is_laplace_at_the_charged_scale(auto, tmp_path,
 
     def watched(permit, value):
         released = right(permit, value)
-        if permit._line.label == "statistic":
+        if permit.grant.label == "statistic":
             from sordino.core import unwrap
 
-            scale = permit._line.noise_multiplier * permit._line.clip_bound
+            (part,) = permit.grant.parts
+            scale = part.noise_multiplier * part.clip_bound
             seen.append(float(released.value - unwrap(value)) / scale)
         return released
 
     monkeypatch.setattr(Permit, "release", watched)
-    from sordino.engine import choice
-    from sordino.engine.schedule import Workers
-    from sordino.engine.setup import make_tuning, prepare
+    from sordino.engine.asking import ask_clients
+    from sordino.engine.federation import FederationServer
+    from sordino.engine.resolved import resolve
+    from sordino.engine.run_facts import run_facts
+    from sordino.engine.setup import prepare
+    from sordino.engine.simulate.simulator import Simulator
     from sordino.privacy.door import Door
     from sordino.privacy.ledger import Ledger
     from sordino.privacy.noise import SeededNoise
-    from sordino.tuning import rule
 
-    monkeypatch.setattr(rule, "FLIP_DRAWS", 10)
-    table = experiment(auto())
-    setup = prepare(table, folder=tmp_path, progress=lambda done, total: None)
-    workers = Workers(setup.net, setup.space, seed=1, device=setup.device, workers=1)
-    found = choice._private_statistics(setup, ("G1²", "G2²"), choice._measures(setup, make_tuning(table)), workers)
-    monkeypatch.setattr(choice, "_private_statistics", lambda *_: found)
+    setup = prepare(resolve(experiment(auto())), folder=tmp_path, progress=lambda done, total: None)
+    survey = setup.resolved.tuning.survey(setup.whole, run_facts(setup.resolved, setup.loaded.sizes))
+    monkeypatch.setattr(type(survey), "measure", lambda self, model, own, context: {"G1²": 0.1, "G2²": 0.1})
+    clients = Simulator(setup)
     for seed in range(150):
-        door = Door(Ledger(clients=3, delta=1e-5, neighbours="replace-one"), SeededNoise(seed))
-        choice.choose_tuning(setup, make_tuning(table), door, workers)
-    workers.close()
+        clients._noise = lambda client, seed=seed: SeededNoise(stream_id(seed, client))
+        federation = FederationServer(
+            roster=setup.federated.roster,
+            space=setup.space,
+            tariff=setup.tariff,
+            door=Door(Ledger(clients=3, delta=1e-5, neighbours="replace-one"), SeededNoise(seed)),
+            transport=clients.transport,
+        )
+        ask_clients(federation, survey, setup.space.read(setup.net))
+    clients.close()
     draws = torch.tensor(seen)
     assert len(draws) == 900
     assert float(draws.abs().mean()) == pytest.approx(1.0, abs=4 / 30)
@@ -132,13 +142,14 @@ def test_a_cut_run_makes_the_same_choice_and_ends_in_the_same_bits(cut, auto, tm
             raise Cut
 
     table = experiment(auto())
-    simulate(table, tmp_path / "whole")
+    run_experiment(table, tmp_path / "whole")
     with pytest.raises(Cut):
-        simulate(table, tmp_path / "cut", watch=watch)
-    summary = simulate(table, tmp_path / "cut", resume=True)
+        run_experiment(table, tmp_path / "cut", watch=watch)
+    run_experiment(table, tmp_path / "cut", resume=True)
     for name in ("model.safetensors", "ledger.jsonl"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    assert summary["choice"] == json.loads((tmp_path / "whole" / "summary.json").read_text())["choice"]
+    cut_off, whole = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("cut", "whole"))
+    assert cut_off["choice"] == whole["choice"]
 
 
 def test_a_secure_run_is_charged_for_its_choice_once(auto, tmp_path):
@@ -148,8 +159,8 @@ def test_a_secure_run_is_charged_for_its_choice_once(auto, tmp_path):
 
     table = experiment(auto(noise_source="secure"))
     with pytest.raises(KeyboardInterrupt):
-        simulate(table, tmp_path / "run", watch=watch)
-    summary = simulate(table, tmp_path / "run", resume=True)
+        run_experiment(table, tmp_path / "run", watch=watch)
+    summary = run_experiment(table, tmp_path / "run", resume=True)
     labels = [line.label for line in read_lines(tmp_path / "run" / "ledger.jsonl")]
     assert labels.count("statistic") == 6
     assert summary["epsilon"]["public"]["epsilon"] <= 2.0

@@ -5,11 +5,13 @@ import torch
 
 from sordino.core import Private, SordinoError, unwrap
 from sordino.data.examples import IDENTITY, Examples
+from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, build
 from sordino.privacy.accounting import spent
 from sordino.privacy.clipping import Clip, StatisticBound, bound_statistic
 from sordino.tuning.auto import Auto
 from sordino.tuning.gradient_statistics import Measure, Subject, measure
+from sordino.tuning.survey import RunFacts
 
 ROWS, WIDTH, CLASSES = 4, 6, 3
 NAMES = ("G1²", "G2²", "Λ1²", "Λ2²", "L")
@@ -111,7 +113,14 @@ def test_a_statistic_is_clamped_to_its_public_range():
 @pytest.mark.parametrize("wanted", ["decisive", "all"])
 @pytest.mark.parametrize("full_batches", [True, False])
 def test_all_statistics_together_cost_exactly_what_was_asked(wanted, full_batches, neighbours):
-    tuning = Auto(epsilon=0.01, statistics=wanted)
-    charges = tuning.charges(full_batches=full_batches, neighbours=neighbours)
+    run = RunFacts(
+        rounds=2,
+        sizes=[40, 60],
+        neighbours=neighbours,
+        budgets={},
+        job=NoisySgd(batch_size="full" if full_batches else 10),
+        clip=Clip(bound=1.0, norm="l2"),
+    )
+    charges = Auto(epsilon=0.01, statistics=wanted).charges_before(run)
     assert sum(charges.values()) == {"decisive": 2, "all": 3 if full_batches else 5}[wanted]
     assert spent(charges, delta=0.0, neighbours=neighbours).epsilon == pytest.approx(0.01, rel=1e-12)

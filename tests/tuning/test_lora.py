@@ -53,7 +53,7 @@ def test_the_merged_model_is_plain_and_computes_the_same(model):
     net, built, inputs = wrapped(model, rank=3)
     inputs = inputs.double()
     stirred(net.eval()).double()
-    plain = Lora().merged(net)
+    plain = Lora().finish(net)
     assert user_state_dict(plain).keys() == user_state_dict(built).keys()
     expected = net(inputs)
     load_weights(built, user_state_dict(plain), origin="the merged model")

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import sordino
 from sordino.core import SordinoError
+from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
@@ -126,7 +127,9 @@ class TestTheSource:
     @pytest.mark.parametrize("method", ["dp-sgd", "dp-fedavg", "fedavg"])
     def test_it_is_bit_identical_after_training(self, method, tiny, tmp_path):
         table = reprogrammed(tiny, method=method)
-        before = prepare(experiment(table), folder=tmp_path, progress=lambda done, total: None).whole.state_dict()
+        before = prepare(
+            resolve(experiment(table)), folder=tmp_path, progress=lambda done, total: None
+        ).whole.state_dict()
         sordino.run(table, out=tmp_path / "run")
         after = load_file(tmp_path / "run" / "model.safetensors")
         source = [key for key in after if key.startswith("body.source.")]

@@ -27,7 +27,7 @@ def test_everything_is_trained_from_a_fresh_initialisation():
 
 
 def test_another_start_is_refused_in_one_sentence(tiny, tmp_path):
-    start = {"name": "standard", "data": {"source": "digits", "visibility": "public"}}
+    start = {"name": "standard", "data": {"source": "mnist5k", "visibility": "public"}}
     with pytest.raises(SordinoError, match=r"random weights, but \[start\] is 'standard'"):
         sordino.run(tiny(tuning={"name": "scratch"}, start=start), out=tmp_path / "run")
     with pytest.raises(SordinoError, match="random weights"):

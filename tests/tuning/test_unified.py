@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 import sordino
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.models import build
 from sordino.privacy.ledger import read_lines
@@ -95,10 +95,10 @@ def test_a_switch_at_either_end_is_full_or_head_tuning(end, tiny, tmp_path):
 @pytest.mark.parametrize("cut", [1, 2, 4])
 def test_a_run_cut_in_any_phase_ends_in_the_same_bits(cut, method, tiny, tmp_path):
     table = experiment(tiny(**unified(2, method=method)))
-    simulate(table, tmp_path / "whole")
+    run_experiment(table, tmp_path / "whole")
     with pytest.raises(Cut):
-        simulate(table, tmp_path / "cut", watch=cut_after(cut))
-    simulate(table, tmp_path / "cut", resume=True)
+        run_experiment(table, tmp_path / "cut", watch=cut_after(cut))
+    run_experiment(table, tmp_path / "cut", resume=True)
     for name in ("model.safetensors", "ledger.jsonl", "metrics.jsonl"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     one, other = (json.loads((tmp_path / run / "summary.json").read_text()) for run in ("cut", "whole"))

@@ -7,6 +7,7 @@ that is used twice cancels out of their scores. A canary that is out contributes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,12 +20,13 @@ from sordino.audit.one_run import OneRunAudit, audit_one_run
 from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError, View
 from sordino.data.examples import IDENTITY, Examples
-from sordino.engine.setup import make_device, make_method
+from sordino.engine.resolved import make_device, resolve
 from sordino.experiment import Experiment
 from sordino.methods.dp_fedavg import DpFedAvg
 from sordino.methods.dp_sgd import DpSgd
 from sordino.methods.method import ClientContext, State
-from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.grant import Grant
+from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import NoiseSource
 from sordino.privacy.streams import stream_id
 
@@ -54,13 +56,16 @@ class Sighting:
 
 
 def client_canaries(
-    experiment: Experiment, *, view: Literal["public", "server"] = "public", source: NoiseSource | None = None
+    experiment: Experiment,
+    *,
+    view: Literal["public", "server"] = "public",
+    source: Callable[[int], NoiseSource] | None = None,
 ) -> Sighting:
     """Run the experiment's dp-fedavg rounds with a canary in place of every client.
 
     The public view scores a canary by the model's steps along its coordinate, the server by the canary's own uploads.
     """
-    method, privacy = make_method(experiment), experiment.privacy
+    method, privacy = resolve(experiment).method, experiment.privacy
     if not isinstance(method, DpFedAvg):
         raise SordinoError(f"Canary clients take part in dp-fedavg, but the method is {experiment.method['name']!r}.")
     if view == "server" and privacy.noise == "central":
@@ -68,10 +73,9 @@ def client_canaries(
     included = _coins(experiment, experiment.data.clients)
     scores = torch.zeros(len(included), dtype=torch.float64)
 
-    def watch(line: Line, index: int, upload: Tensor) -> None:
-        if view == "server":
-            client = line.participants[index]
-            scores[client] += _sign(line.round) * float(upload[client])
+    def watch(grant: Grant, part: str, upload: Tensor) -> None:
+        if view == "server" and grant.client is not None:
+            scores[grant.client] += _sign(grant.round) * float(upload[grant.client])
 
     rows = [Private(_rows(torch.tensor([[float(coin)]]))) for coin in included]
     canaries = _CanaryFedAvg(**vars(method), ask=OVERSHOOT * privacy.clip_norm)
@@ -87,22 +91,24 @@ def client_canaries(
     return _sighting(included, scores, federation.door.ledger, view)
 
 
-def example_canaries(experiment: Experiment, *, canaries: int, source: NoiseSource | None = None) -> Sighting:
+def example_canaries(
+    experiment: Experiment, *, canaries: int, source: Callable[[int], NoiseSource] | None = None
+) -> Sighting:
     """Run the experiment's dp-sgd rounds on canary rows dealt out to its clients, for a logistic model.
 
     Row j has feature j alone, so its gradient lies along weights of its own: up for class 0 and down for class 1 by the
     same amount, whatever the model. Scores come from every noisy step, which is what the ledger prices.
     """
-    method, privacy = make_method(experiment), experiment.privacy
+    method, privacy = resolve(experiment).method, experiment.privacy
     if not isinstance(method, DpSgd):
         raise SordinoError(f"Canary examples take part in dp-sgd, but the method is {experiment.method['name']!r}.")
     clients = 1 if method.pooled else experiment.data.clients
     included = _coins(experiment, canaries)
     scores = torch.zeros(canaries, dtype=torch.float64)
 
-    def watch(line: Line, index: int, gradient: Tensor) -> None:
+    def watch(grant: Grant, part: str, gradient: Tensor) -> None:
         up, down = gradient.double().cpu().view(2, -1)
-        own = slice(line.participants[0], None, clients)
+        own = slice(grant.client, None, clients)
         scores[own] += (up - down)[own]
 
     features = torch.diag(torch.from_numpy(included) * (OVERSHOOT * privacy.clip_norm)).float()

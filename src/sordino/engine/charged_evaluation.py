@@ -27,19 +27,16 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
-from sordino.core import Bounded, Private, SordinoError, Unit, View
-from sordino.data.evaluation_rows import Charged, evaluation_rows
+from sordino.core import SordinoError, Unit, View
+from sordino.data.evaluation_rows import Charged
+from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment, PrivacySection
 from sordino.methods.method import Method
-from sordino.methods.personal import Personalised
 from sordino.privacy.accounting import spent
 from sordino.privacy.calibration import calibrate
-from sordino.privacy.clipping import StatisticBound, bound_statistic
-from sordino.privacy.door import Door
+from sordino.privacy.clipping import Clip, StatisticBound
 from sordino.privacy.ledger import Line
 from sordino.privacy.mechanisms import Gaussian, Laplace, Mechanism
 from sordino.privacy.pricing import Price, neighbours_in, price_local_steps, price_upload, unbounded
@@ -86,31 +83,25 @@ class ChargedEvaluation:
         units = slots if self.unit == "example" else self.clients
         return per_scale * self.price.noise_multiplier * EMPTY_SLOT * math.sqrt(releases) / units
 
-    def release(self, found: Sequence[Private[float]], slots: Sequence[int], *, door: Door, round_number: int) -> float:
-        """The noisy accuracy, from every client's contribution; it may lie a little outside 0 to 1."""
-        bounded = [
-            bound_statistic(value, self._bound(count), norm=self.mechanism.norm)
-            for value, count in zip(found, slots, strict=True)
-        ]
-        total = 0.0
-        for line, values in self._paid(bounded, round_number):
-            permit = door.open(line)
-            total += sum(float(permit.release(value).value) for value in values)
-        return total / (sum(slots) if self.unit == "example" else self.clients)
-
-    def _paid(self, bounded: list[Bounded], round_number: int) -> list[tuple[Line, list[Bounded]]]:
-        """Ledger lines, and what each of them pays for."""
+    def lines(self, round_number: int) -> list[Line]:
+        """What one evaluation is charged: a line for each client, or one for all of them."""
         everyone = tuple(range(self.clients))
         if self.unit == "example":
-            return [
-                (self._line(round_number, f"client {client}", (client,), 1), [value])
-                for client, value in enumerate(bounded)
-            ]
+            return [self._line(round_number, f"client {client}", (client,), 1) for client in everyone]
         if self.summed:
-            return [(self._line(round_number, "server", everyone, 1), [reduce(add, bounded)])]
-        return [(self._line(round_number, "each client", everyone, self.clients), bounded)]
+            return [self._line(round_number, "server", everyone, 1)]
+        return [self._line(round_number, "each client", everyone, self.clients)]
 
-    def _bound(self, slots: int) -> StatisticBound:
+    @property
+    def clip(self) -> Clip:
+        """How far one unit moves a contribution, as a clip."""
+        return Clip(bound=EMPTY_SLOT, norm=self.mechanism.norm)
+
+    def accuracy(self, total: float, slots: Sequence[int]) -> float:
+        """From the noisy sum of contributions; it may lie a little outside 0 to 1."""
+        return total / (sum(slots) if self.unit == "example" else self.clients)
+
+    def bound(self, slots: int) -> StatisticBound:
         return StatisticBound(largest=float(slots) if self.unit == "example" else 1.0, moves=EMPTY_SLOT)
 
     def _line(self, round_number: int, owner: str, participants: tuple[int, ...], releases: int) -> Line:
@@ -129,16 +120,14 @@ class ChargedEvaluation:
         )
 
 
-def charged_evaluation(
-    experiment: Experiment, method: Method, *, clients: int, before: Mapping[DpEvent, int]
-) -> ChargedEvaluation | None:
+def charged_evaluation(resolved: Resolved, *, clients: int, before: Mapping[DpEvent, int]) -> ChargedEvaluation | None:
     """The evaluations of an experiment, if it lets them be charged; budgets that do not cover them are refused."""
-    rows = evaluation_rows(experiment.data.test)
+    experiment, method, rows = resolved.experiment, resolved.method, resolved.test_rows
     if not isinstance(rows, Charged):
         return None
     privacy = experiment.privacy
     _refuse_what_cannot_be_charged(experiment, method)
-    _check_budgets(privacy, rows, before)
+    _check_budgets(resolved, rows, before)
     shares = method.unit == "client" and privacy.noise == "distributed"
     mechanism: Mechanism = Gaussian() if shares else Laplace()
 
@@ -202,7 +191,7 @@ def _price(
 
 
 def _refuse_what_cannot_be_charged(experiment: Experiment, method: Method) -> None:
-    if isinstance(method, Personalised):
+    if method.personalised:
         raise SordinoError(
             f"Charged evaluation releases the accuracy of one model for all, but method {experiment.method['name']!r} gives clients "
             'models of their own; name a public test source, or set [data] test = "public-split".'
@@ -219,12 +208,9 @@ def _refuse_what_cannot_be_charged(experiment: Experiment, method: Method) -> No
         )
 
 
-def _check_budgets(privacy: PrivacySection, rows: Charged, before: Mapping[DpEvent, int]) -> None:
-    already = spent(before, delta=0.0, neighbours=privacy.neighbours).epsilon
-    budgets = {f"the budget of client {k}": epsilon for k, epsilon in enumerate(privacy.client_epsilon or ())}
-    if privacy.epsilon is not None:
-        budgets["[privacy] epsilon"] = privacy.epsilon
-    for whose, epsilon in budgets.items():
+def _check_budgets(resolved: Resolved, rows: Charged, before: Mapping[DpEvent, int]) -> None:
+    already = spent(before, delta=0.0, neighbours=resolved.privacy.neighbours).epsilon
+    for whose, epsilon in resolved.budgets.items():
         if epsilon <= rows.epsilon + already:
             besides = f" besides ε = {already:g} of the statistics of tuning = 'auto'" if already else ""
             raise SordinoError(

@@ -10,7 +10,6 @@ from sordino.data.matching import matching_test
 from sordino.data.partition import Labels, Partition
 from sordino.experiment import Experiment
 from sordino.methods import Method
-from sordino.methods.personal import Personalised
 
 USUAL_ROWS = 200
 
@@ -32,7 +31,7 @@ def match_test_rows(
     Labels are read only where they are needed.
     """
     asked = experiment.data.client_test_rows
-    rows = (USUAL_ROWS if isinstance(method, Personalised) else 0) if asked is None else asked
+    rows = (USUAL_ROWS if method.personalised else 0) if asked is None else asked
     if not rows or experiment.privacy.noise_source != "seeded":
         return None
 

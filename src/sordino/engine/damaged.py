@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from sordino.core import SordinoError
@@ -14,6 +15,7 @@ Needed = Mapping[str, type | tuple[type, ...]]
 """Keys that an object must have, and of which types their values are."""
 
 NUMBER = (int, float)
+MAYBE_NUMBER = (int, float, NoneType)
 
 
 def read_json_object(path: Path, needed: Needed, *, advice: str) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def checked_object(content: object, needed: Needed, *, what: str, advice: str) -
         raise SordinoError(f"{what} should hold a JSON object, but got {shown(content)}; {advice}.")
     for key, types in needed.items():
         value = content.get(key)
-        if not isinstance(value, types) or isinstance(value, bool):
+        if key not in content or not isinstance(value, types) or isinstance(value, bool):
             raise SordinoError(
                 f"{what} is damaged: its {key!r} is {shown(value) if key in content else 'missing'}; {advice}."
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from sordino.core import SordinoError
-from sordino.data.evaluation_rows import WAYS, Charged, EvaluationRows, SeparateSource, SetAside, evaluation_rows
+from sordino.data.evaluation_rows import WAYS, SeparateSource, SetAside
 from sordino.engine.charged_evaluation import ChargedEvaluation
-from sordino.experiment import Experiment
+from sordino.engine.resolved import Resolved
 
 
 class Known(Protocol):
@@ -20,52 +20,37 @@ class Known(Protocol):
     def n_test(self) -> int: ...
 
 
-def rows_of(experiment: Experiment) -> EvaluationRows:
-    """What the experiment says about its test rows; settings that would go without effect are refused."""
-    rows = evaluation_rows(experiment.data.test)
-    idle = [key for key in ("test_fraction", "test_limit") if key in experiment.data.options]
-    if idle and not isinstance(rows, SetAside):
-        instead = "fraction" if isinstance(rows, Charged) else "limit"
-        raise SordinoError(
-            f"[data.options] {idle[0]} is about a test split of the source itself, but [data] test says otherwise; leave it out, or "
-            f"set {instead} in [data] test."
-        )
-    return rows
-
-
-def refuse_silent_split(experiment: Experiment, source: Known) -> None:
+def refuse_silent_split(resolved: Resolved, source: Known) -> None:
     """A secure run makes no private row public without a word of the person whose rows they are."""
-    if experiment.privacy.noise_source == "secure" and _silently_public(experiment, source):
+    if not resolved.simulated and _silently_public(resolved, source):
         raise SordinoError(
-            f"[data] source {experiment.data.source!r} has no test split of its own, and a secure run does not make private rows a "
-            f"public one without a word; in [data], {WAYS}."
+            f"[data] source {resolved.experiment.data.source!r} has no test split of its own, and a secure run does not make private "
+            f"rows a public one without a word; in [data], {WAYS}."
         )
 
 
-def warnings_about_test_rows(experiment: Experiment, source: Known) -> list[str]:
+def warnings_about_test_rows(resolved: Resolved, source: Known) -> list[str]:
     """What a simulation should know of the rows it was tested on."""
-    if not _silently_public(experiment, source):
+    if not _silently_public(resolved, source):
         return []
     return [
-        f"{source.n_test} rows of {experiment.data.source!r} were set aside as a test split that counts as public, and what is measured "
-        f"on them is not charged. A secure run refuses that: in [data], {WAYS}."
+        f"{source.n_test} rows of {resolved.experiment.data.source!r} were set aside as a test split that counts as public, and what "
+        f"is measured on them is not charged. A secure run refuses that: in [data], {WAYS}."
     ]
 
 
-def _silently_public(experiment: Experiment, source: Known) -> bool:
-    rows = evaluation_rows(experiment.data.test)
+def _silently_public(resolved: Resolved, source: Known) -> bool:
+    rows = resolved.test_rows
     declared = isinstance(rows, SetAside) and rows.declared
-    return source.set_aside and not declared and experiment.data.visibility == "private"
+    return source.set_aside and not declared and resolved.experiment.data.visibility == "private"
 
 
-def evaluation_fact(
-    experiment: Experiment, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int
-) -> str:
+def evaluation_fact(resolved: Resolved, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int) -> str:
     """One line of a plan: on what the model is evaluated, how often, and at what cost."""
+    experiment, rows = resolved.experiment, resolved.test_rows
     times = _times(len(experiment.evaluation_rounds))
     if evaluation is not None:
         return _charged_fact(times, evaluation, held_out)
-    rows = evaluation_rows(experiment.data.test)
     if isinstance(rows, SeparateSource):
         what = f"{source.n_test} rows of {rows.source!r}, declared public"
     elif not source.set_aside:
@@ -73,7 +58,7 @@ def evaluation_fact(
     elif experiment.data.visibility == "public":
         what = f"{source.n_test} public rows set aside"
     else:
-        said = "declared public" if not _silently_public(experiment, source) else "which count as public"
+        said = "declared public" if not _silently_public(resolved, source) else "which count as public"
         what = f"{source.n_test} rows set aside from {experiment.data.source!r}, {said}"
     return f"{times} on {what}; it costs nothing"
 

@@ -16,15 +16,17 @@ from torch.nn.functional import cross_entropy
 from sordino.core import View
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
-from sordino.engine.choice import plan_facts
-from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, rows_of, warnings_about_test_rows
+from sordino.engine.building import Model, check_start
+from sordino.engine.dealing import client_sizes
+from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.features import frozen_body
-from sordino.engine.federation import BYTES_PER_NUMBER
-from sordino.engine.setup import Model, check_start, client_sizes, make_choices, make_parts, source_settings
+from sordino.engine.resolved import resolve
+from sordino.engine.run_facts import noise_facts
+from sordino.engine.setup import make_parts
 from sordino.engine.tariff import Tariff, warnings_of
+from sordino.engine.traffic import BYTES_PER_NUMBER
 from sordino.experiment import Experiment
 from sordino.methods import Method
-from sordino.methods.personal import Personalised
 from sordino.models import FlatSpace
 from sordino.outside import look_beside
 from sordino.privacy.accounting import Spent
@@ -111,19 +113,19 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
     look_beside(folder or Path.cwd())
-    choices = make_choices(experiment)
-    method, tuning = choices.method, choices.tuning
-    facts = describe(source_settings(experiment), seed=experiment.seed, test=rows_of(experiment))
-    refuse_silent_split(experiment, facts)
-    sizes = client_sizes(experiment, method)
+    resolved = resolve(experiment)
+    method, tuning = resolved.method, resolved.tuning
+    facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
+    refuse_silent_split(resolved, facts)
+    sizes = client_sizes(resolved)
     task = Task(shape=facts.shape, classes=facts.classes)
-    parts = make_parts(experiment, choices, task=task, vocabulary=facts.vocabulary, sizes=sizes)
+    parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
-    start_warnings = check_start(experiment, choices.start, model, folder=folder or Path.cwd())
+    start_warnings = check_start(resolved, model, folder=folder or Path.cwd())
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
-        rounds * _seconds_per_round(choices.device, method, tariff, model, each, facts, rows)
+        rounds * _seconds_per_round(resolved.device, method, tariff, model, each, facts, rows)
         for each, rounds in zip(parts.spaces, lengths(parts.phases, experiment.rounds), strict=True)
     )
     return Plan(
@@ -133,7 +135,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
         epsilon_per_client=tariff.each(experiment.privacy),
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
-            *warnings_about_test_rows(experiment, facts),
+            *warnings_about_test_rows(resolved, facts),
             *start_warnings,
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
@@ -143,17 +145,17 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
         bytes_per_client_and_round=_traffic(method, space),
         method_facts={
             **method.plan_facts(experiment.rounds),
-            **model.bridge.plan_facts(net),
-            **plan_facts(experiment, tuning, method, tariff, net),
+            **tuning.plan_facts(net),
+            **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
             **tariff.noise_facts(),
-            "evaluation": evaluation_fact(experiment, facts, tariff.evaluation, held_out=held_out),
+            **tariff.spare_facts(experiment.privacy),
+            "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },
     )
 
 
 def _traffic(method: Method, space: FlatSpace) -> int:
-    up = method.upload_numbers(space) if isinstance(method, Personalised) else space.size
-    return math.ceil((space.size + up) * BYTES_PER_NUMBER)
+    return math.ceil((space.size + method.upload_numbers(space)) * BYTES_PER_NUMBER)
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from sordino import __version__
 from sordino.core import SordinoError
 from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_summary_file
+from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment
 from sordino.files import (
     append_row,
@@ -104,12 +105,14 @@ class RunRecord:
         facts: dict[str, Any] = found["facts"]
         return facts
 
-    def begin(self, experiment: Experiment, facts: dict[str, Any]) -> None:
-        """Write down what is run and what was settled; from here on the folder holds a run."""
+    def begin(self, resolved: Resolved, facts: dict[str, Any]) -> None:
+        """Write down what is run, with every default that is used, and what was settled; from here on the folder holds a run."""
+        experiment = resolved.experiment
         content = {
             "schema": SCHEMA,
             "fingerprint": experiment.fingerprint(),
             "experiment": experiment.model_dump(mode="json"),
+            "resolved": resolved.to_json(),
             "facts": facts,
             "versions": versions(),
         }

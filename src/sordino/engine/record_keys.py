@@ -6,25 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import VIEWS
-from sordino.engine.damaged import NUMBER, Needed, checked_object, read_json_lines, read_json_object
+from sordino.engine.damaged import MAYBE_NUMBER, NUMBER, Needed, checked_object, read_json_lines, read_json_object
 
 EXPERIMENT_KEYS: Needed = {"fingerprint": str, "experiment": dict, "facts": dict, "versions": dict}
 METRICS_KEYS: Needed = {"round": int, "accuracy": NUMBER, "epsilon": (*NUMBER, str)}
-SUMMARY_KEYS: Needed = {
+PUBLISHED_KEYS: Needed = {
     "name": str,
     "method": str,
     "unit": str,
     "neighbours": str,
     "view": str,
-    "accuracy": NUMBER,
+    "accuracy": MAYBE_NUMBER,
     "epsilon": dict,
     "noise_multiplier": NUMBER,
-    "seconds": NUMBER,
     "warnings": list,
-    "non_private_diagnostics": dict,
 }
+"""Of a summary that may be published; an accuracy that could not be paid for is null."""
+SUMMARY_KEYS: Needed = {**PUBLISHED_KEYS, "seconds": NUMBER, "non_private_diagnostics": dict}
 PRETRAINED_KEYS: Needed = {"kind": str, "settings": dict, "seed": int, "model": dict, "shape": list, "classes": int}
-VIEW_KEYS: Needed = {"epsilon": (*NUMBER, str), "delta": NUMBER, "per_client": dict}
+PUBLISHED_VIEW_KEYS: Needed = {"epsilon": (*NUMBER, str), "delta": NUMBER}
+VIEW_KEYS: Needed = {**PUBLISHED_VIEW_KEYS, "per_client": dict}
 
 
 def read_experiment_file(path: Path) -> dict[str, Any]:
@@ -42,8 +43,17 @@ def read_metrics_file(path: Path) -> list[dict[str, Any]]:
 
 def read_summary_file(path: Path) -> dict[str, Any]:
     """A summary with all that tables and sweeps read of it."""
+    return _summary(path, SUMMARY_KEYS, VIEW_KEYS)
+
+
+def read_published_file(path: Path) -> dict[str, Any]:
+    """The summary in the part of a secure run that may be published: it lacks what tells of the cohort."""
+    return _summary(path, PUBLISHED_KEYS, PUBLISHED_VIEW_KEYS)
+
+
+def _summary(path: Path, needed: Needed, of_each_view: Needed) -> dict[str, Any]:
     advice = "restore it from a copy, or run the experiment again in another --out folder"
-    summary = read_json_object(path, SUMMARY_KEYS, advice=advice)
+    summary = read_json_object(path, needed, advice=advice)
     for view in VIEWS:
-        checked_object(summary["epsilon"].get(view), VIEW_KEYS, what=f"The {view} view in {path}", advice=advice)
+        checked_object(summary["epsilon"].get(view), of_each_view, what=f"The {view} view in {path}", advice=advice)
     return summary

@@ -16,11 +16,13 @@ from torch.func import functional_call
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.public import public_source
+from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object
+from sordino.engine.dealing import load_source
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
 from sordino.engine.record_keys import PRETRAINED_KEYS
-from sordino.engine.setup import load_source, make_model
+from sordino.engine.resolved import resolve
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
@@ -89,10 +91,10 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     begun = record_of_run.read_experiment()
     look_beside(Path(begun["facts"]["folder"]))
     experiment = checked(begun["experiment"])
-    own = load_source(experiment)
+    resolved = resolve(experiment)
+    own = load_source(resolved)
     task = Task(shape=own.shape, classes=own.classes)
-    model = make_model(experiment, task, vocabulary=own.vocabulary)
-    net = model.bridge.merged(model.net)
+    net = resolved.tuning.finish(make_model(resolved, task, vocabulary=own.vocabulary).net)
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}

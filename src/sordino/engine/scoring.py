@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from sordino.core import Private
-from sordino.data.examples import Examples
-from sordino.data.partition import Partition
-from sordino.engine.charged_evaluation import ChargedEvaluation, contribution
-from sordino.engine.evaluate import correct_as_it_is, evaluate
-from sordino.engine.federation import BYTES_PER_NUMBER, Traffic
-from sordino.engine.schedule import Task, Workers
+from sordino.engine.charged_evaluation import ChargedEvaluation
+from sordino.engine.evaluate import evaluate
+from sordino.engine.federation import FederationServer
+from sordino.engine.messages import Answer, Request
 from sordino.engine.setup import Setup
-from sordino.methods.method import ClientContext
-from sordino.privacy.door import Door
+from sordino.engine.tally import Tally
+from sordino.engine.traffic import BYTES_PER_NUMBER
+from sordino.privacy.mechanisms import UPDATE
 
 
-def scores(
-    setup: Setup, model: Tensor, *, round_number: int, door: Door, workers: Workers, traffic: Traffic
-) -> dict[str, Any]:
+def scores(setup: Setup, federation: FederationServer, model: Tensor, *, round_number: int) -> dict[str, Any]:
     """Accuracy and AUROC for a round's metrics, with what is to be known of the accuracy's noise where it has any."""
-    evaluation, held_out = setup.tariff.evaluation, setup.federated.held_out
-    if evaluation is None or held_out is None:
+    evaluation = setup.tariff.evaluation
+    if evaluation is None:
         setup.space.write(setup.net, model)
         found = evaluate(setup.net, setup.federated.source.public_test, setup.device)
         return {"accuracy": found.accuracy, "auroc": found.auroc}
-    slots = [int(size) for size in held_out.sizes]
-    contributions = _contributions(setup, evaluation, held_out, model, round_number, workers)
-    noisy = evaluation.release(contributions, slots, door=door, round_number=round_number)
-    traffic.down += len(slots) * setup.space.size * BYTES_PER_NUMBER
-    traffic.up += len(slots) * BYTES_PER_NUMBER
+    slots = federation.roster.held_out
+    noisy = evaluation.accuracy(_noisy_total(evaluation, federation, model, round_number), slots)
     return {
         "accuracy": min(max(noisy, 0.0), 1.0),
         "auroc": None,
@@ -41,29 +35,35 @@ def scores(
     }
 
 
-def _contributions(
-    setup: Setup,
-    evaluation: ChargedEvaluation,
-    held_out: Partition,
-    model: Tensor,
-    round_number: int,
-    workers: Workers,
-) -> list[Private[float]]:
-    """What each client finds on its own held-out rows."""
-
-    def work(task: Task, context: ClientContext) -> Private[float]:
-        def count(own: Examples) -> float:
-            context.space.write(context.net, task.start)
-            right = int(correct_as_it_is(context.net, own, context.device).sum())
-            return contribution(right=right, filled=len(own), slots=task.size, unit=evaluation.unit)
-
-        return task.data.map(count)
-
-    tasks = [
-        Task(client=k, round=round_number, size=int(size), start=model, data=setup.federated.held_out_of(k))
-        for k, size in enumerate(held_out.sizes)
+def _noisy_total(
+    evaluation: ChargedEvaluation, federation: FederationServer, model: Tensor, round_number: int
+) -> float:
+    """The sum of what clients found on their held-out rows: noised by each of them, or by the server."""
+    grants = [federation.door.charge(line) for line in evaluation.lines(round_number)]
+    everyone = range(evaluation.clients)
+    requests = [
+        Request(
+            kind="score",
+            client=client,
+            round=round_number,
+            model=model,
+            upload_shape=(1,),
+            clip=evaluation.clip,
+            grants={UPDATE: grants[client if len(grants) > 1 else 0].share(client)},
+            server_noises=evaluation.summed,
+        )
+        for client in everyone
     ]
-    return workers.each(tasks, work)
+    federation.traffic.down += evaluation.clients * federation.space.size * BYTES_PER_NUMBER
+    federation.traffic.up += evaluation.clients * BYTES_PER_NUMBER
+    answers = [one for one in federation.transport.exchange(requests) if isinstance(one, Answer)]
+    like = torch.zeros(1, dtype=torch.float64)
+    tally = Tally(clip=evaluation.clip, like=like, parts=grants[0].parts)
+    if evaluation.summed:
+        tally.release(federation.door.permit(grants[0], evaluation.mechanism), answers)
+    for answer in answers:
+        tally.add(answer)
+    return float(tally.update.value)
 
 
 def about_accuracy(last: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from typing import Any
 from sordino.core import View
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.evaluation_rows import warnings_about_test_rows
-from sordino.engine.federation import Traffic
 from sordino.engine.scoring import about_accuracy
-from sordino.engine.setup import Setup, make_tuning
+from sordino.engine.setup import Setup
 from sordino.engine.tariff import warnings_of
+from sordino.engine.traffic import Traffic
 from sordino.models import FlatSpace
 from sordino.privacy.ledger import LISTED, Ledger, ViewReport
-from sordino.tuning import bridge_of
 
 NOT_MEASURED = "The budget was spent before the final model's accuracy could be released, so nobody knows it."
 
@@ -64,7 +63,7 @@ def summarise(
         "name": experiment.name,
         "method": experiment.method["name"],
         "tuning": experiment.tuning["name"],
-        "tuning_facts": bridge_of(make_tuning(experiment)).plan_facts(setup.whole),
+        "tuning_facts": setup.resolved.tuning.plan_facts(setup.whole),
         "accuracy": last.get("accuracy"),
         "auroc": last.get("auroc"),
         **about_accuracy(last),
@@ -104,7 +103,7 @@ def summarise(
             *([ended] if ended else []),
             *([] if last else [NOT_MEASURED]),
             *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
-            *warnings_about_test_rows(experiment, setup.loaded.source),
+            *warnings_about_test_rows(setup.resolved, setup.loaded.source),
             *setup.start_warnings,
         ],
         "non_private_diagnostics": diagnostics,

@@ -13,7 +13,7 @@ from typing import Any
 
 from sordino.core import SordinoError
 from sordino.engine.record import RunRecord, read_summary
-from sordino.engine.simulate import Moment, Watcher, simulate
+from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Experiment, Table, experiment, override
 from sordino.files import to_json, write_whole
 from sordino.privacy.streams import stream_id
@@ -88,7 +88,7 @@ def run_sweep(sweep: Sweep, out: Path, *, folder: Path, watch: Watcher) -> list[
         if (place / "summary.json").exists():
             _refuse_other(place, one)
         else:
-            simulate(one, place, resume=True, folder=folder, watch=_numbered(watch, number, len(runs)))
+            run_experiment(one, place, resume=True, folder=folder, watch=_numbered(watch, number, len(runs)))
         found[point].append(read_summary(place))
     rows = [_row(point, summaries) for point, summaries in found.items()]
     configurations = len(sweep.points())

@@ -11,20 +11,19 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sordino.core import VIEWS, Norm, SordinoError, Unit, View
+from sordino.core import VIEWS, SordinoError, Unit, View
 from sordino.engine.charged_evaluation import ChargedEvaluation, charged_evaluation
+from sordino.engine.neighbours import refuse_counted_units
 from sordino.engine.priced_steps import PricedSteps, priced_steps
+from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment, PrivacySection
-from sordino.methods.method import Method
-from sordino.methods.personal import OUTSIDE, Personalised
+from sordino.methods.personal import OUTSIDE
 from sordino.privacy.accounting import Spent, spent
-from sordino.privacy.adaptive_clip import AdaptiveClip
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.clipping import Clip
 from sordino.privacy.events import joint
-from sordino.privacy.gep import Gep
 from sordino.privacy.ledger import Budget
-from sordino.privacy.mechanisms import MECHANISMS, Mechanism
+from sordino.privacy.mechanisms import Mechanism, RunShape
 from sordino.privacy.pricing import (
     Placement,
     Price,
@@ -37,8 +36,6 @@ from sordino.privacy.pricing import (
     unbounded,
 )
 from sordino.privacy.samplers import SAMPLERS, CohortSampler
-from sordino.settings import member
-from sordino.tuning import TUNINGS, bridge_of
 
 if TYPE_CHECKING:
     from sordino.privacy.event_kinds import DpEvent
@@ -92,6 +89,8 @@ class Tariff:
     """What every client pays before the first round."""
     evaluation: ChargedEvaluation | None = None
     """How accuracy is released, where it is measured on rows that stay private."""
+    spare_rounds: int = 0
+    """Rounds that may be charged again after a crash; the noise is worked out for them too."""
 
     @cached_property
     def _prices(self) -> dict[tuple[float, float, float, int], Price]:
@@ -135,16 +134,18 @@ class Tariff:
         return list(groups.values())
 
     def bill(self, client: int, view: View, *, until: int | None = None) -> Counter[DpEvent]:
-        """What this client is charged over the whole run, or `until` some round, if it is drawn as often as can be."""
+        """What this client is charged over the whole run with all spare rounds, or `until` some round, if always drawn."""
         sampler = self.sampler
         rounds = range(client % sampler.period, sampler.rounds if until is None else until, sampler.period)
-        first = {self.mechanism.stage(number): number for number in reversed(rounds)}
-        turns = Counter(self.mechanism.stage(number) for number in rounds)
         bill: Counter[DpEvent] = Counter(self.before)
         if self.evaluation is not None:
             bill.update(self.evaluation.events(view))
-        for stage, times in turns.items():
-            bill[self.price(client, first[stage]).in_view(view).event] += times
+        stages = self.mechanism.stages(rounds)
+        for first, times in stages.items():
+            bill[self.price(client, first).in_view(view).event] += times
+        if stages and until is None:
+            costliest = min(stages, key=lambda first: self.price(client, first).noise_multiplier)
+            bill[self.price(client, costliest).in_view(view).event] += self.spare_rounds
         return bill
 
     def worst_bills(self, view: View) -> dict[int, Counter[DpEvent]]:
@@ -195,7 +196,31 @@ class Tariff:
     def noise_facts(self) -> dict[str, str]:
         """What a plan should say of noise that changes over the rounds."""
         first, last = (self.price(0, number).noise_multiplier for number in (0, self.sampler.rounds - 1))
-        return {} if first == last else {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
+        changing = {"noise over rounds": f"each release {first:.4g} at first, {last:.4g} at last"}
+        return {**self.mechanism.plan_facts(self.noise_multiplier, self.shape), **(changing if first != last else {})}
+
+    @property
+    def shape(self) -> RunShape:
+        """What mechanisms know of the run."""
+        return RunShape(
+            unit=self.unit,
+            placement=self.placement,
+            sampler=self.sampler,
+            protected=self.protected,
+            in_steps=self.steps is not None,
+        )
+
+    def spare_facts(self, privacy: PrivacySection) -> dict[str, str]:
+        """What a plan should say of rounds that may be charged twice: those that a crash cuts off, with secure noise."""
+        if self.spare_rounds:
+            bare = dataclasses.replace(self, spare_rounds=0).worst(privacy, all_accountants=False)[privacy.view]
+            return {
+                "spare rounds": f"{self.spare_rounds}, for rounds that a crash cuts off; ε = {bare.epsilon:.4g} if there is none"
+            }
+        if privacy.noise_source == "seeded" or budget_of(privacy) is None or not self.protected:
+            return {}
+        short = "none: a round that a crash cuts off is charged again, and the run then ends that much earlier"
+        return {"spare rounds": f"{short}; [privacy] spare_rounds = k plans for k of them"}
 
     def _representatives(self) -> list[int]:
         turns = range(min(self.sampler.period, self.sampler.clients))
@@ -238,8 +263,7 @@ class Tariff:
 
 
 def make_tariff(
-    experiment: Experiment,
-    method: Method,
+    resolved: Resolved,
     *,
     clients: int,
     sizes: Sequence[int] | None,
@@ -247,19 +271,8 @@ def make_tariff(
     settled: Multipliers | None = None,
 ) -> Tariff:
     """The tariff of an experiment, with the noise worked out where a target ε was given, or `settled` when the run began."""
-    privacy = experiment.privacy
-    mechanism: Mechanism = member(MECHANISMS, privacy.mechanism_table, where="privacy.mechanism")
-    if method.unit == "client" and method.protected and mechanism.not_for_clients:
-        raise SordinoError(
-            f"Mechanism {privacy.mechanism_table['name']!r} is for example-level methods, but {experiment.method['name']!r} protects "
-            f"clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another mechanism."
-        )
-    clip = _clip(experiment, method, mechanism.norm)
-    if clip.groups and isinstance(mechanism, AdaptiveClip | Gep):
-        raise SordinoError(
-            f"Mechanism {privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
-            f"{' and '.join(clip.groups)} apart; set clip = 'joint', or choose another mechanism."
-        )
+    method, privacy = resolved.method, resolved.privacy
+    refuse_counted_units(resolved)
     tariff = Tariff(
         unit=method.unit,
         uses=method.uses,
@@ -268,21 +281,35 @@ def make_tariff(
         steps=priced_steps(method),
         sizes=sizes,
         mechanism_name=privacy.mechanism_table["name"],
-        mechanism=mechanism,
+        mechanism=_mechanism(resolved),
         placement=privacy.noise,
-        sampler=make_sampler(experiment, clients=clients),
-        clip=clip,
+        sampler=make_sampler(resolved.experiment, clients=clients),
+        clip=make_clip(resolved),
         colluders=privacy.colluders,
         noise_multiplier=privacy.noise_multiplier or 0.0,
-        uncovered=method.uncovered if isinstance(method, Personalised) else "",
-        personal=isinstance(method, Personalised),
+        uncovered=method.uncovered,
+        personal=method.personalised,
         before=before,
-        evaluation=charged_evaluation(experiment, method, clients=clients, before=before),
+        evaluation=charged_evaluation(resolved, clients=clients, before=before),
+        spare_rounds=privacy.spare_rounds,
     )
     _check_colluders(tariff)
     if not method.protected:
         return tariff
+    tariff = dataclasses.replace(tariff, mechanism=tariff.mechanism.for_run(tariff.shape))
     return _with_noise(tariff, privacy, clients) if settled is None else _with_settled_noise(tariff, privacy, settled)
+
+
+def _mechanism(resolved: Resolved) -> Mechanism:
+    """The mechanism, if it suits the method."""
+    method, mechanism = resolved.method, resolved.mechanism
+    if method.unit == "client" and method.protected and mechanism.not_for_clients:
+        raise SordinoError(
+            f"Mechanism {resolved.privacy.mechanism_table['name']!r} is for example-level methods, but "
+            f"{resolved.experiment.method['name']!r} protects clients: {mechanism.not_for_clients}; choose method 'dp-sgd' or another "
+            "mechanism."
+        )
+    return mechanism
 
 
 def _check_colluders(tariff: Tariff) -> None:
@@ -300,14 +327,22 @@ def _check_colluders(tariff: Tariff) -> None:
         )
 
 
-def _clip(experiment: Experiment, method: Method, norm: Norm) -> Clip:
-    groups = bridge_of(member(TUNINGS, experiment.tuning, where="tuning")).clip_groups() if method.protected else {}
+def make_clip(resolved: Resolved) -> Clip:
+    """How far one unit may move a sum: as the file says, and not at all limited where no privacy is claimed."""
+    method, mechanism = resolved.method, resolved.mechanism
+    groups = resolved.tuning.clip_groups() if method.protected else {}
     if groups and method.unit != "example":
         raise SordinoError(
-            f"Method {experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
+            f"Method {resolved.experiment.method['name']!r} clips whole updates, but [tuning] clip = 'separate' clips "
             f"{' and '.join(groups)} apart in every example's gradient; set clip = 'joint', or choose method 'dp-sgd'."
         )
-    return Clip(bound=experiment.privacy.clip_norm if method.protected else math.inf, norm=norm, groups=groups)
+    if groups and mechanism.clips_as_one:
+        raise SordinoError(
+            f"Mechanism {resolved.privacy.mechanism_table['name']!r} clips each gradient as one, but [tuning] clip = 'separate' clips "
+            f"{' and '.join(groups)} apart; set clip = 'joint', or choose another mechanism."
+        )
+    bound = resolved.privacy.clip_norm if method.protected else math.inf
+    return Clip(bound=bound, norm=mechanism.norm, groups=groups)
 
 
 def make_sampler(experiment: Experiment, *, clients: int) -> CohortSampler:

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import Broadcast, Federation, State
+from sordino.methods.method import Broadcast, Federation, Method, State
 from sordino.privacy.pricing import Uses
 from sordino.settings import Positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class Averaging(LocalSgd):
+class Averaging(Method, LocalSgd):
     """Client-level averaging, to build methods on: clients train by `LocalSgd`, the server adds the mean of their noisy updates.
 
     Override `gradients` or `run` to change what clients do, `server_step` to change what the server makes of the noisy sum.
@@ -31,8 +31,6 @@ class Averaging(LocalSgd):
 
     unit: ClassVar[Unit] = "client"
     uses: ClassVar[Uses] = "sum"
-    protected: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
 
     @property
     def job(self) -> LocalSgd:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from sordino.data.examples import Examples
 from sordino.methods.averaging import Averaging
 from sordino.methods.method import METHODS, ClientContext, State
 from sordino.methods.personal import Personalised
-from sordino.models import Net
 
 
 @METHODS.register("dp-fedavg-fb")
@@ -21,9 +19,6 @@ class DpFedAvgFb(Personalised, Averaging):
     """DP-FedAvg whose released model each client tunes in the head before use; tuned heads are not kept."""
 
     keeps_state: ClassVar[bool] = False
-
-    def first_personal(self, net: Net) -> Tensor:
-        return torch.empty(0)
 
     def personalise(self, state: State, own: Tensor, examples: Examples, context: ClientContext) -> None:
         self.welcome(state, own, examples, context)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sordino.core import Unit
-from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
+from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.privacy.pricing import Uses
 from sordino.settings import Positive
@@ -19,7 +19,7 @@ from sordino.settings import Positive
 
 @METHODS.register("dp-sgd")
 @dataclass(frozen=True, kw_only=True)
-class DpSgd(NoisySgd):
+class DpSgd(Method, NoisySgd):
     """Example-level DP: noisy steps on Poisson batches, in one place or inside each client with averaging.
 
     FedSGD is batch_size = "full" with one local step: every client's mean clipped gradient, with its own noise. `beta`
@@ -38,7 +38,6 @@ class DpSgd(NoisySgd):
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
-    protected: ClassVar[bool] = True
 
     @property
     def pooled(self) -> bool:

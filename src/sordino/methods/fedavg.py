@@ -9,19 +9,18 @@ import torch
 
 from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import METHODS, Broadcast, Federation, State
+from sordino.methods.method import METHODS, Broadcast, Federation, Method, State
 from sordino.privacy.pricing import Uses
 
 
 @METHODS.register("fedavg")
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(LocalSgd):
+class FedAvg(Method, LocalSgd):
     """FedAvg without privacy; its ε is infinite in every view."""
 
     unit: ClassVar[Unit] = "client"
     uses: ClassVar[Uses] = "each"
     protected: ClassVar[bool] = False
-    pooled: ClassVar[bool] = False
 
     @property
     def job(self) -> LocalSgd:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sordino.core import SordinoError, Unit
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import METHODS, Broadcast, Federation, State, Upload
+from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.methods.tensor_lowrank import shrink_average, smooth_with_spectrum, threshold_at
 from sordino.models import FlatSpace, Net
@@ -24,7 +24,7 @@ NOBODY = torch.zeros(0, dtype=torch.int64)
 
 @METHODS.register("fedceo")
 @dataclass(frozen=True, kw_only=True)
-class FedCeo(LocalSgd):
+class FedCeo(Method, LocalSgd):
     """FedAvg with noise on uploads, whose client models the server smooths every few rounds (tensor low rank).
 
     Formal guarantee: smoothing is post-processing. With `personal` copies each upload shapes what its sender is sent next, so uploads
@@ -44,9 +44,6 @@ class FedCeo(LocalSgd):
     layers: tuple[str, ...] = ()
     """Parameters to smooth, by the beginnings of their names; none means all."""
     noisy_steps: NoisySgd | None = None
-
-    protected: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         steps = self.noisy_steps

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from sordino.data.examples import Examples
 from sordino.gradients.sgd import Sgd
-from sordino.methods.method import ClientContext
+from sordino.methods.context import ClientContext
 from sordino.models import draw_dropout_from
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
@@ -54,9 +54,6 @@ class LocalSgd:
         if self.full_batch:
             return examples, 1
         return min(self.batch_size, examples), self.epochs * -(-examples // self.batch_size)
-
-    def plan_facts(self, rounds: int) -> dict[str, str]:
-        return {}
 
     def stacked(self) -> LocalSgd | None:
         """The plain SGD that does this very work, if any: only such work can be done for many clients at once.
@@ -111,7 +108,7 @@ class LocalSgd:
 
 
 _SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
-_BESIDES_THE_WORK = {"plain", "plan_facts", "stacked", *_SETTINGS}
+_BESIDES_THE_WORK = {"plain", "stacked", *_SETTINGS}
 
 
 def _works_as_plain_sgd(job: LocalSgd) -> bool:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from sordino.core import Released
-from sordino.methods.method import PublicContext, StepRelease
+from sordino.methods.context import PublicContext
+from sordino.methods.jobs import StepRelease
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 FULL_BATCH_CHUNK = 512
@@ -42,9 +43,6 @@ class NoisySgd:
 
     def workload(self, examples: int) -> tuple[int, int]:
         return max(1, round(self.rate(examples) * examples)), self.local_steps
-
-    def plan_facts(self, rounds: int) -> dict[str, str]:
-        return {}
 
     def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
         model = start.value.clone()

@@ -8,7 +8,6 @@ coin is fresh whatever the state has become, so given all else the round is a mi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import ClientContext, State
+from sordino.methods.method import ClientContext, Method, State
 from sordino.models import FlatSpace, Net, draw_dropout_from
 from sordino.settings import AtLeastOne, Positive
 
@@ -30,22 +29,15 @@ CHUNK = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Personalised(ABC):
-    """Settings of the head's tuning on a client's own rows, and what the engine needs to know of personal parts."""
+class Personalised(Method):
+    """A method whose clients end up with models of their own, and the settings of the head's tuning on a client's rows."""
 
     head_epochs: AtLeastOne = 15
     head_batch_size: AtLeastOne = 32
     head_learning_rate: Positive = 0.01
 
+    personalised: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
-    """Whether clients keep anything from one turn to the next."""
-    head_stays_home: ClassVar[bool] = False
-    """Whether the head is personal and only the rest is shared."""
-
-    @property
-    def uncovered(self) -> str:
-        """What an upload shows that no noise covers, as a reason; nothing for methods with a guarantee."""
-        return ""
 
     def check(self, net: Net, shared: FlatSpace) -> None:
         """Refuse a model that this method cannot split, before anything is trained."""
@@ -57,25 +49,10 @@ class Personalised(ABC):
                 "choose a model with a body such as 'mlp' or 'cnn', and tuning = 'full'."
             )
 
-    @abstractmethod
-    def first_personal(self, net: Net) -> Tensor:
-        """What a client has of its own before its first turn; made from public values alone."""
-
-    @abstractmethod
-    def personalise(self, state: State, own: Tensor, examples: Examples, context: ClientContext) -> None:
-        """Make `context.net` the model that this client uses."""
-
     def welcome(self, state: State, first: Tensor, examples: Examples, context: ClientContext) -> None:
         """Make `context.net` the model of a client that joins when training is over: it tunes a head, and nothing else."""
         context.space.write(context.net, state["model"])
         self.tune_head(examples, context)
-
-    def public_figures(self, state: State) -> dict[str, float]:
-        """Numbers worth a line in the metrics that are made of released values alone."""
-        return {}
-
-    def upload_numbers(self, space: FlatSpace) -> float:
-        return space.size
 
     def tune_head(self, examples: Examples, context: ClientContext) -> None:
         """Train the head of `context.net` on the cached outputs of its body."""

@@ -12,7 +12,6 @@ from sordino.data.examples import Examples
 from sordino.methods.averaging import Averaging
 from sordino.methods.method import METHODS, ClientContext, State, Turn
 from sordino.methods.personal import Personalised
-from sordino.models import Net
 from sordino.settings import NotNegative
 
 
@@ -28,9 +27,6 @@ class PmtlFt(Personalised, Averaging):
     """λ: how strongly a client's model is held to the mean."""
     restart: bool = False
     """Start every turn at the mean instead of at the own model; this is FedProx, with heads tuned last."""
-
-    def first_personal(self, net: Net) -> Tensor:
-        return torch.empty(0)
 
     def turn(self, start: Tensor, own: Tensor, examples: Examples, context: ClientContext) -> Turn:
         net, space = context.net, context.space

@@ -11,7 +11,7 @@ from sordino.data.examples import Examples
 from sordino.methods.averaging import Averaging
 from sordino.methods.method import METHODS, ClientContext, State, Turn
 from sordino.methods.personal import Personalised
-from sordino.models import Net, flatten
+from sordino.models import flatten
 from sordino.settings import NotNegative
 
 
@@ -25,9 +25,6 @@ class PpSgd(Personalised, Averaging):
 
     personal_step_ratio: NotNegative = 1.0
     """The step of v_i over the step of w. Both have the same gradient, so this alone tells them apart; 0 freezes v_i."""
-
-    def first_personal(self, net: Net) -> Tensor:
-        return torch.empty(0)
 
     def turn(self, start: Tensor, own: Tensor, examples: Examples, context: ClientContext) -> Turn:
         net, space, optimiser = context.net, context.space, self.optimiser

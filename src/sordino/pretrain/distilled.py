@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -48,6 +49,10 @@ class Distilled(Teaching, Start):
 
     def files(self, folder: Path) -> tuple[Path, ...]:
         return (locate_weights(self.path, folder),)
+
+    @property
+    def public_data(self) -> Mapping[str, Any]:
+        return self.data
 
     def check(self, net: Net, facts: StartFacts) -> None:
         settings = public_settings(self.data, shape=(), where="start.data")

@@ -55,7 +55,11 @@ class PrivateData:
 
     def is_that_of(self, other: Provenance) -> bool:
         """By place or by rows, or by name where neither is known."""
-        if (identity(self.settings.source) if other.place else self.name) == (other.place or other.name):
+        return self.is_known_as(other) if other.place else self.name == other.name
+
+    def is_known_as(self, other: Provenance) -> bool:
+        """By place or by rows, which are known only where the other run's folder is."""
+        if other.place and identity(self.settings.source) == other.place:
             return True
         return bool(other.digest) and self.digest is not None and self.digest() == other.digest
 
@@ -95,12 +99,13 @@ def start_provenance(path: Path) -> tuple[Provenance, ...]:
 def lineage_warnings(path: Path, lineage: Iterable[Provenance], private: PrivateData) -> list[str]:
     """What must be said of a start from this file.
 
-    Formal guarantee: refuses weights that were trained on this run's private data, or on any without a finite ε. What is left was
-    trained on public data, or on other private data at an ε that is named here.
+    Formal guarantee: refuses weights that were trained on this run's private data, or on any private data without a finite ε.
+    What is left was trained on public data, or on other private data at an ε that is named here.
     """
     warnings = []
     for one in lineage:
         if one.free:
+            _refuse_two_minds(path, one, private)
             continue
         if not math.isfinite(one.epsilon):
             raise SordinoError(
@@ -118,6 +123,15 @@ def lineage_warnings(path: Path, lineage: Iterable[Provenance], private: Private
             "is in both sets pays both."
         )
     return warnings
+
+
+def _refuse_two_minds(path: Path, one: Provenance, private: PrivateData) -> None:
+    """Rows cannot be public in one run and private in the next that begins with its model."""
+    if private.settings.visibility == "private" and private.is_known_as(one):
+        raise SordinoError(
+            f"The start {path} was trained on the same rows as this run ({one.name!r}), where they were declared public; they are "
+            "private here, so use another start, or set [data] visibility = 'public'."
+        )
 
 
 def _in_file(path: Path) -> tuple[Provenance, ...]:

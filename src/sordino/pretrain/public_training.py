@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -47,6 +48,12 @@ class PublicTraining(Start):
     weight_decay: NotNegative = 1e-4
     keep_head: bool = True
     seed: Annotated[int, Field(ge=0)] | None = None
+
+    trains: ClassVar[bool] = True
+
+    @property
+    def public_data(self) -> Mapping[str, Any]:
+        return self.data
 
     def prepare(self, net: Net, context: StartContext) -> None:
         trained = self.train(context)

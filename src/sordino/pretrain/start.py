@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -14,6 +14,9 @@ from sordino.data.source import Source
 from sordino.models import Net
 from sordino.pretrain.provenance import PrivateData, Provenance, lineage_warnings, start_provenance
 from sordino.registry import Registry
+
+if TYPE_CHECKING:
+    from sordino.pretrain.store import Trained
 
 Progress = Callable[[int, int], None]
 """Told how many steps of how many are done."""
@@ -47,15 +50,29 @@ class StartContext(StartFacts):
 
 
 class Start(ABC):
-    """Gives a freshly built model its first weights, in place. It sees public data alone.
+    """Gives a freshly built model its first weights. A frozen dataclass whose fields are the settings of `[start]`.
+
+    It must prepare a model. By default it trains nothing, needs no public data, and takes no weights from files.
 
     Example:
-        see `sordino.pretrain.file.File`; the shortest is `prepare` that writes into `net.parameters()`
+        see `sordino.pretrain.scratch.Scratch` and `sordino.pretrain.file.File`
     """
+
+    trains: ClassVar[bool] = False
+    """Whether there is anything to train on public data, which `train` then does."""
 
     @abstractmethod
     def prepare(self, net: Net, context: StartContext) -> None:
-        """Write weights into the net; the same seed gives the same ones."""
+        """Give `net` its weights, in place."""
+
+    @property
+    def public_data(self) -> Mapping[str, Any] | None:
+        """The data source that it learns from, which must be marked public; None for a start that learns nothing."""
+        return None
+
+    def train(self, context: StartContext) -> Trained | None:
+        """The trained weights by themselves; None for a start that trains nothing."""
+        return None
 
     def check(self, net: Net, facts: StartFacts) -> None:
         """Refuse what can be refused without training; the net's weights may be used up."""

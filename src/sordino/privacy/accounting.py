@@ -54,6 +54,9 @@ MOST_MULTIPLIERS = 128
 MOST_RDP_CURVES, MOST_FIXED_SIZE_RDP_CURVES = 32, 8
 """An RDP curve takes up to 40 ms, of a fixed-size draw 300 ms; so fewer multipliers are told apart."""
 
+RDP_ROUNDING = 1e-13
+"""Curves are logarithms of sums near one, so they are off by a few 1e-16, below zero too; 10¹⁰ releases would make that count."""
+
 COARSEST_INTERVAL = 100.0
 
 SMALLEST_PLD_DELTA = 1e-11
@@ -115,7 +118,7 @@ def _spent(releases: Releases, delta: float, neighbours: Neighbours, effort: Eff
     settled = False
     if delta >= SMALLEST_PLD_DELTA:
         figures["pld"], exact = _pld(releases, delta, neighbours, effort)
-        settled = exact and not unclaimed
+        settled = exact and not unclaimed and math.isfinite(figures["pld"])
     if both or not settled:
         figures["rdp"] = _rdp(releases, delta, neighbours)
         figures["pure"] = sum(count * _pure(event, neighbours) for event, count in releases)
@@ -277,7 +280,7 @@ def _rdp_curve(event: DpEvent, neighbours: Neighbours) -> Floats:
     made = scaled if drawn is None else with_changes(event, event=scaled)
     with _without_notes_on_single_orders():
         curve: Floats = rdp.RdpAccountant(neighboring_relation=relation).compose(for_dp_accounting(made)).rdp
-    return curve
+    return np.maximum(curve, 0.0) + RDP_ROUNDING
 
 
 @contextmanager

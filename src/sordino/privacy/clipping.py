@@ -67,29 +67,40 @@ def factors_of(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
     return torch.where(stored, factors, torch.zeros_like(norms)).to(dtype)
 
 
-def bound_each(updates: list[Private[Tensor]], clip: Clip) -> list[Bounded]:
-    """One bounded value per unit."""
-    return [bound_sum([update], clip, like=unwrap(update)) for update in updates]
+def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
+    """One unit's contribution, clipped; the tensor that came in is left as it is.
 
-
-def bound_sum(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
-    """The sum of one clipped contribution per unit, each of the shape of `like`; with no unit at all, a bounded zero.
-
-    A contribution of another shape is refused: one number stretched over all coordinates would have many times its norm.
+    A contribution of another shape than `like` is refused: one number stretched over all coordinates would have many times
+    its norm.
     """
+    _refuse_coarse(like)
+    row: Tensor = _shaped(unwrap(update), like)
+    factor = float(factors_of(_norm(row, clip.norm), clip, row.dtype))
+    clipped = row if factor == 1 else row * factor if factor > 0 else torch.zeros_like(row)
+    return seal(clipped, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(factor == 0))
+
+
+def sum_bounded(values: Sequence[Bounded], clip: Clip, *, like: Tensor) -> Bounded:
+    """The sum of one bounded contribution per unit, each of the shape of `like`; of nobody's, a bounded zero."""
+    _refuse_coarse(like)
+    total, units, zeroed = torch.zeros_like(like), 0, 0
+    for value in values:
+        if value.norm != clip.norm or value.bound > clip.bound:
+            raise SordinoError(
+                f"Contributions to a sum must be bounded by {clip.norm} {clip.bound:g}, but got one bounded by {value.norm} "
+                f"{value.bound:g}; clip it first."
+            )
+        total.add_(_shaped(unwrap(value), like))
+        units, zeroed = units + value.units, zeroed + value.zeroed
+    return seal(total, bound=clip.bound, norm=clip.norm, units=units, zeroed=zeroed)
+
+
+def _refuse_coarse(like: Tensor) -> None:
     if like.dtype not in _PRECISE:
         raise SordinoError(
             f"Clipped sums need numbers of at least 32 bits, whose rounding the clip leaves room for, but got {like.dtype}; "
             "keep the model in float32."
         )
-    total, zeroed = torch.zeros_like(like), 0
-    rows: list[Tensor] = [_shaped(unwrap(update), like) for update in updates]
-    norms = _norms(rows, clip.norm) if rows else total.new_zeros(0)
-    for row, factor in zip(rows, factors_of(norms, clip, total.dtype).tolist(), strict=True):
-        zeroed += factor == 0
-        if factor > 0:
-            total.add_(row, alpha=factor)
-    return seal(total, bound=clip.bound, norm=clip.norm, units=len(updates), zeroed=zeroed)
 
 
 def _shaped(row: Tensor, like: Tensor) -> Tensor:
@@ -101,10 +112,9 @@ def _shaped(row: Tensor, like: Tensor) -> Tensor:
     return row.detach()
 
 
-def count_within(updates: list[Private[Tensor]], clip: Clip, *, like: Tensor) -> Bounded:
-    """How many contributions need no clipping: a count that one unit moves by at most 1."""
-    norms = Private.join(updates).map(lambda rows: _norms(rows, clip.norm) if rows else like.new_zeros(0))
-    return count_norms_within(norms, clip, like=like)
+def count_within(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
+    """Whether a contribution needs no clipping: a count that one unit moves by at most 1."""
+    return count_norms_within(update.map(lambda row: _norm(row, clip.norm).reshape(1)), clip, like=like)
 
 
 def count_norms_within(norms: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
@@ -121,11 +131,6 @@ def _norm(rows: Tensor, norm: Norm) -> Tensor:
     """Of each row, summed in double precision: in single, long rows would be found too short, and squares could vanish or overflow."""
     found: Tensor = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1, dtype=torch.float64)
     return found
-
-
-def _norms(rows: Sequence[Tensor], norm: Norm) -> Tensor:
-    """The same for rows that lie apart."""
-    return torch.stack([_norm(row, norm) for row in rows])
 
 
 class ClippedContributions(Protocol):

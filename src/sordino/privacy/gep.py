@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
 
 from sordino.core import SordinoError
-from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
+from sordino.privacy.batch import GradientBatch, Step
+from sordino.privacy.clipping import Clip, bound_clipped, clip_factors
+from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part, PublicExamples
+from sordino.privacy.subspace import Subspace, layer_groups, power_method
 from sordino.settings import AtLeastOne, Positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sordino.privacy.door import Permit
 
 RESIDUAL = "residual"
 RESIDUAL_SHARE = 0.4
@@ -34,6 +48,7 @@ class Gep(Gaussian):
     power_iterations: AtLeastOne = 2
     residual_clip_norm: Positive | None = None
 
+    clips_as_one: ClassVar[bool] = True
     not_for_clients: ClassVar[str] = (
         "its subspace is spanned by gradients of single public examples, and updates of whole clients are not such gradients"
     )
@@ -56,3 +71,51 @@ class Gep(Gaussian):
             Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier),
             Part(name=RESIDUAL, clip_bound=rest, noise_multiplier=noise_multiplier),
         )
+
+    def public_examples(self) -> PublicExamples:
+        return PublicExamples(source=self.public, count=self.anchors)
+
+    def release_step(self, batch: GradientBatch, *, clip: Clip, permit: Permit) -> Step:
+        """Every gradient's embedding in the public subspace and its residual, both clipped, summed and noised, then put together."""
+        charged = permit.charged(RESIDUAL)
+        assert charged is not None
+        rest = dataclasses.replace(clip, bound=charged.clip_bound)
+        subspace = self._subspace(batch)
+        found = batch.over_gradients(partial(_split_sums, subspace=subspace, clips=(clip, rest)))
+        embedding = permit.release(bound_clipped(found.map(itemgetter(0)), clip, units=batch.units)).value
+        residual = permit.release(bound_clipped(found.map(itemgetter(1)), rest, units=batch.units), part=RESIDUAL)
+        return Step(total=subspace.lift(embedding) + residual.value, clip=clip)
+
+    def _subspace(self, batch: GradientBatch) -> Subspace:
+        rows = batch.public_gradients()
+        return power_method(
+            torch.where(torch.isfinite(rows), rows, 0.0),
+            layer_groups(batch.sizes, self.groups),
+            basis=self.basis,
+            iterations=self.power_iterations,
+            generator=batch.generator("subspace"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Clipped:
+    """A sum of contributions clipped one by one."""
+
+    total: Tensor
+    nonfinite: int
+
+
+def _split_sums(
+    gradients: Iterator[Tensor], *, subspace: Subspace, clips: tuple[Clip, Clip]
+) -> tuple[_Clipped, _Clipped]:
+    inside, outside = subspace.zeros()
+    lost = 0
+    for rows in gradients:
+        finite = torch.isfinite(rows).all(1)
+        lost += int((~finite).sum())
+        each = torch.where(finite.unsqueeze(1), rows, 0.0)
+        embedding = subspace.embed(each)
+        residual = each - subspace.lift(embedding)
+        inside += clip_factors(embedding, clips[0]) @ embedding
+        outside += clip_factors(residual, clips[1]) @ residual
+    return _Clipped(total=inside, nonfinite=lost), _Clipped(total=outside, nonfinite=0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sordino.core import VIEWS, Neighbours, SordinoError, View
 from sordino.files import append_row, disk_errors, write_whole
 from sordino.privacy.accounting import Spent, spent
+from sordino.privacy.grant import Grant
 from sordino.privacy.ledger_file import Book, Header, header_row, line_row, read_book, read_lines
 from sordino.privacy.line import Line
 from sordino.privacy.pricing import Charge, neighbours_in
@@ -193,16 +194,22 @@ class Ledger:
         ledger._heads = list(book.heads)
         return ledger
 
-    def charge(self, line: Line) -> int:
-        """Check the budget, write the line, and return its number; nothing is drawn before this returns."""
+    def charge(self, line: Line) -> Grant:
+        """Check the budget, write the line, and grant the release; nothing is drawn before this returns."""
         if self._replayed:
-            return self._charge_again(line)
-        line = dataclasses.replace(line, attempt=self._attempt) if self._attempt else line
-        self._refuse_over_budget(line)
-        if self.path is not None:
-            self._write(line)
-        self._book(line)
-        return len(self.lines) - 1
+            self._charge_again(line)
+        else:
+            line = dataclasses.replace(line, attempt=self._attempt) if self._attempt else line
+            self._refuse_over_budget(line)
+            if self.path is not None:
+                self._write(line)
+            self._book(line)
+        return Grant.of(self.lines[-1], len(self.lines) - 1, run=self.run)
+
+    @property
+    def run(self) -> str:
+        """A name for the run: the digest of the ledger's header."""
+        return header_row(self.header)[1]
 
     def affords(self, client: int, charges: Sequence[Charge]) -> bool:
         """Whether this client's own budget allows these charges once more."""
@@ -267,7 +274,7 @@ class Ledger:
         self._length = append_row(self.path, row, durable=True, length=self._length)
         self._heads.append(head)
 
-    def _charge_again(self, line: Line) -> int:
+    def _charge_again(self, line: Line) -> None:
         """Take up the line that was written before the interruption, in place of the same one worked out anew."""
         expected = self._replayed.pop(0)
         if not expected.same_charge(line):
@@ -276,7 +283,6 @@ class Ledger:
                 "to another version or machine, so start anew with a fresh --out."
             )
         self._book(expected)
-        return len(self.lines) - 1
 
     def _refuse_other(self, book: Book, keep: int, head: str | None) -> None:
         if book.header != self.header:

@@ -6,17 +6,26 @@ multiplier (Σ zᵢ⁻²)^(−1/2), sampled once. Some change with the rounds, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sordino.core import Norm
+from sordino.core import Norm, Private, Unit
+from sordino.privacy.stages import Stages, counted_stages, one_stage
 from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from sordino.core import Bounded
+    from sordino.privacy.batch import GradientBatch, Step
+    from sordino.privacy.clipping import Clip
+    from sordino.privacy.door import Permit
     from sordino.privacy.event_kinds import DpEvent
     from sordino.privacy.noise import NoiseSource
+    from sordino.privacy.pricing import Placement
+    from sordino.privacy.samplers import CohortSampler
 
 UPDATE = "update"
 """The part that every mechanism releases first."""
@@ -31,8 +40,48 @@ class Part:
     noise_multiplier: float
 
 
-class Mechanism(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """Which noise is asked for."""
+
+    scale: float
+    """The noise multiplier times the bound."""
+    stream: int
+    """The name of the draw; with seeded noise, the same name gives the same values."""
+    round: int = 0
+    part: str = UPDATE
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    """What the mechanism keeps from round to round on this side: it may read and replace entries. Kept with the checkpoint, as
+    secret as the data, and never published."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicExamples:
+    """Public examples that a mechanism needs: a data source marked public, and how many of it."""
+
+    source: Mapping[str, Any]
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunShape:
+    """What is known of a run before its noise is worked out."""
+
+    unit: Unit
+    placement: Placement
+    sampler: CohortSampler
+    """Rounds, turns and rates."""
+    protected: bool = True
+    in_steps: bool = False
+    """Whether noise is drawn inside clients' own steps, and not on uploads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
     """Adds noise of scale `noise_multiplier` times the clip bound to a bounded sum.
+
+    A frozen dataclass whose fields are the settings of `[privacy] mechanism`. A mechanism must say its norm, its noise and its
+    event. Everything else has a default that suits a mechanism which treats all rounds alike and releases one sum.
 
     Example:
         see `Gaussian` in this file: `draw` draws what `event` tells the accountant
@@ -43,41 +92,69 @@ class Mechanism(Protocol):
     """Whether independent shares add up to the mechanism's own noise."""
     noise: ClassVar[str]
     """The kind of noise by the name it has in ledger lines."""
-    not_for_clients: ClassVar[str]
+    not_for_clients: ClassVar[str] = ""
     """Why client updates cannot go through it, or nothing where they can."""
+    moves_clip: ClassVar[bool] = False
+    """Whether the clip may move from one release to the next."""
+    clips_as_one: ClassVar[bool] = False
+    """Whether it needs gradients clipped as one, and not group by group."""
+
+    @abstractmethod
+    def event(self, noise_multiplier: float) -> DpEvent:
+        """What one release with this multiplier costs, as an event of dp-accounting."""
+
+    @abstractmethod
+    def draw(self, source: NoiseSource, like: Tensor, wanted: Draw) -> Tensor:
+        """Noise of the shape, type and device of `like`."""
+
+    def for_run(self, run: RunShape) -> Mechanism:
+        """The same mechanism with every setting worked out for this run; raises `SordinoError` where it does not suit it."""
+        return self
+
+    def plan_facts(self, noise_multiplier: float, run: RunShape) -> dict[str, str]:
+        """What a plan should say of this mechanism besides noise and cost."""
+        return {}
+
+    def public_examples(self) -> PublicExamples | None:
+        """The public examples it needs, if any."""
+        return None
 
     def stage(self, round_number: int) -> int:
         """Rounds of the same stage cost the same."""
-        ...
+        return 0
+
+    def stages(self, rounds: range) -> Stages:
+        """The stages among these rounds. Where millions of rounds should be planned, say it without counting them."""
+        same = type(self).stage is Mechanism.stage
+        return one_stage(rounds) if same else counted_stages(self.stage, rounds)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         """What is released from a batch of so many expected units, at the run's noise multiplier."""
-        ...
+        return (Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier),)
 
-    def event(self, noise_multiplier: float) -> DpEvent: ...
+    def release_step(self, batch: GradientBatch, *, clip: Clip, permit: Permit) -> Step:
+        """Bound and release one batch of examples' gradients; the default releases the sum of clipped gradients."""
+        from sordino.privacy.batch import Step
+        from sordino.privacy.clipping import bound_clipped
 
-    def draw(self, source: NoiseSource, like: Tensor, *, scale: float, stream: int) -> Tensor: ...
+        bounded = bound_clipped(batch.clipped_sum(clip), clip, units=batch.units)
+        return Step(total=permit.release(bounded).value, clip=clip)
+
+    def besides_update(self, update: Private[Tensor], clip: Clip, *, like: Tensor) -> dict[str, Bounded]:
+        """What one client's upload holds besides its update: a bounded value for each further part."""
+        return {}
+
+    def next_bound(self, bound: float, released: Mapping[str, float], expected_units: float) -> float:
+        """The clip bound of the next release, from what was released besides the sum."""
+        return bound
 
 
 MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "sordino.privacy", Mechanism)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneSum:
-    """The same single release in every round."""
-
-    not_for_clients: ClassVar[str] = ""
-
-    def stage(self, round_number: int) -> int:
-        return 0
-
-    def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
-        return (Part(name=UPDATE, clip_bound=bound, noise_multiplier=noise_multiplier),)
-
-
 @MECHANISMS.register("gaussian")
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(OneSum):
+class Gaussian(Mechanism):
     """Normal noise on an L2-bounded sum."""
 
     norm: ClassVar[Norm] = "l2"
@@ -89,14 +166,16 @@ class Gaussian(OneSum):
 
         return GaussianDpEvent(noise_multiplier) if noise_multiplier > 0 else NonPrivateDpEvent()
 
-    def draw(self, source: NoiseSource, like: Tensor, *, scale: float, stream: int) -> Tensor:
-        noise = source.gaussian(like.numel(), std=scale, stream=stream, device=like.device, dtype=like.dtype)
+    def draw(self, source: NoiseSource, like: Tensor, wanted: Draw) -> Tensor:
+        noise = source.gaussian(
+            like.numel(), std=wanted.scale, stream=wanted.stream, device=like.device, dtype=like.dtype
+        )
         return noise.view_as(like)
 
 
 @MECHANISMS.register("laplace")
 @dataclass(frozen=True, kw_only=True)
-class Laplace(OneSum):
+class Laplace(Mechanism):
     """Double-exponential noise on an L1-bounded sum; pure ε, no δ."""
 
     norm: ClassVar[Norm] = "l1"
@@ -108,6 +187,8 @@ class Laplace(OneSum):
 
         return LaplaceDpEvent(noise_multiplier) if noise_multiplier > 0 else NonPrivateDpEvent()
 
-    def draw(self, source: NoiseSource, like: Tensor, *, scale: float, stream: int) -> Tensor:
-        noise = source.laplace(like.numel(), scale=scale, stream=stream, device=like.device, dtype=like.dtype)
+    def draw(self, source: NoiseSource, like: Tensor, wanted: Draw) -> Tensor:
+        noise = source.laplace(
+            like.numel(), scale=wanted.scale, stream=wanted.stream, device=like.device, dtype=like.dtype
+        )
         return noise.view_as(like)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
+from sordino.privacy.stages import Stages, blocks, one_stage
 from sordino.settings import AtLeastOne, NotNegative
 
 
@@ -23,6 +24,9 @@ class NoiseSchedule(Gaussian):
 
     def stage(self, round_number: int) -> int:
         return round_number // self.every if self.decay else 0
+
+    def stages(self, rounds: range) -> Stages:
+        return blocks(rounds, self.every) if self.decay else one_stage(rounds)
 
     def parts(self, noise_multiplier: float, *, bound: float, stage: int, expected_units: float) -> tuple[Part, ...]:
         now = noise_multiplier * math.exp(-self.decay * stage)

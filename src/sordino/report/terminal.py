@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from sordino.engine.simulate import Moment, Watcher
+    from sordino.engine.run import Moment, Watcher
 
 VIEWS = ("public", "server", "client")
 LISTED = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,24 +14,27 @@ from torch import Tensor
 
 from sordino.core import Bounded, Private, Released
 from sordino.data.examples import Examples
-from sordino.engine.federation import SimulatedFederation
-from sordino.engine.personal_store import PersonalStore
-from sordino.engine.schedule import ScheduleName, Task, Workers
+from sordino.engine.client.personal_store import PersonalStore
+from sordino.engine.client.runtime import ClientRuntime
+from sordino.engine.federation import FederationServer
 from sordino.engine.setup import Setup
-from sordino.methods.method import ClientContext
-from sordino.methods.personal import Personalised
-from sordino.privacy.door import Door, Permit
-from sordino.privacy.ledger import Ledger, Line
-from sordino.privacy.mechanisms import UPDATE
+from sordino.engine.simulate.schedule import ScheduleName
+from sordino.engine.simulate.transport import LocalTransport
+from sordino.engine.simulate.workers import Place, Workers
+from sordino.methods.context import ClientContext
+from sordino.privacy.door import ClientDoor, Door, Permit
+from sordino.privacy.grant import Grant
+from sordino.privacy.ledger import Ledger
+from sordino.privacy.mechanisms import UPDATE, Mechanism
 from sordino.privacy.noise import Device, SeededNoise
-from sordino.testing.broken import demand
+from sordino.privacy.streams import stream_id
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Sent:
-    """One value that a client gave the door, in which round and as which part of a release."""
+    """One value that a client handed out, in which round and as which part of a release."""
 
     round: int
     part: str
@@ -40,7 +43,7 @@ class Sent:
 
 @dataclass
 class Seen:
-    """What every client gave the door, how many units were in it, and the ledger that paid for it."""
+    """What every client handed out, how many units were in it, and the ledger that paid for it."""
 
     ledger: Ledger
     uploads: dict[int, list[Sent]] = field(default_factory=lambda: defaultdict(list))
@@ -50,35 +53,38 @@ class Seen:
 @contextmanager
 def seen_federation(
     setup: Setup, *, schedule: ScheduleName, changed: int | None = None, backwards: bool = False
-) -> Iterator[tuple[SimulatedFederation, Seen]]:
+) -> Iterator[tuple[FederationServer, Seen]]:
     """The federation of a run, charged as usual, whose noise is zero so that uploads can be compared bit for bit.
 
     Args:
         changed: a client that has other rows than its own, as many as before.
         backwards: whether clients work in the opposite order.
     """
-    privacy, sizes = setup.experiment.privacy, setup.federated.sizes
-    workers = _OrderedWorkers(setup.net, setup.space, seed=5, device=setup.device, workers=1)
+    privacy, roster = setup.experiment.privacy, setup.federated.roster
+    ledger = Ledger(clients=len(roster.sizes), delta=privacy.delta, neighbours=privacy.neighbours)
+    seen, workers = Seen(ledger), _OrderedWorkers(setup.net, setup.space, seed=5, device=setup.device, workers=1)
     workers.backwards = backwards
-    seen = Seen(Ledger(clients=len(sizes), delta=privacy.delta, neighbours=privacy.neighbours))
+    personal = _personal_store(setup)
 
-    def rows(client: int) -> Private[Examples]:
-        own = setup.federated.client(client)
-        return own.map(other_rows) if client == changed else own
+    def runtime(client: int) -> ClientRuntime:
+        def rows() -> Private[Examples]:
+            own = setup.federated.client(client)
+            return own.map(other_rows) if client == changed else own
+
+        door = _SeeingDoor(_Silence(stream_id("contract", client)), seen)
+        return ClientRuntime(
+            client=client, rows=rows, tariff=setup.tariff, door=door, personal=personal, anchors=setup.anchors
+        )
 
     try:
         yield (
-            SimulatedFederation(
-                sizes=sizes,
-                expected_cohort=setup.tariff.sampler.expected_cohort,
+            FederationServer(
+                roster=roster,
                 space=setup.space,
-                data=rows,
                 tariff=setup.tariff,
-                door=_SeeingDoor(seen),
-                workers=workers,
-                schedule=schedule,
-                anchors=setup.anchors,
-                personal=_personal_store(setup),
+                door=Door(ledger, _Silence(5)),
+                transport=LocalTransport(runtime=runtime, roster=roster, workers=workers, schedule=schedule),
+                keeps_state=setup.method.keeps_state,
             ),
             seen,
         )
@@ -86,15 +92,15 @@ def seen_federation(
         workers.close()
 
 
-def _personal_store(setup: Setup) -> PersonalStore | None:
-    if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
-        return None
-    return PersonalStore(clients=len(setup.federated.sizes), first=setup.method.first_personal(setup.net))
-
-
 def other_rows(own: Examples) -> Examples:
     """As many rows, and nothing else in common."""
     return dataclasses.replace(own, inputs=own.inputs.max() - own.inputs.flip(-1), labels=own.labels.flip(0))
+
+
+def _personal_store(setup: Setup) -> PersonalStore | None:
+    if not setup.method.keeps_state:
+        return None
+    return PersonalStore(clients=len(setup.federated.sizes), first=setup.method.first_personal(setup.net))
 
 
 class _OrderedWorkers(Workers):
@@ -102,10 +108,11 @@ class _OrderedWorkers(Workers):
 
     backwards = False
 
-    def each(self, tasks: Sequence[Task], work: Callable[[Task, ClientContext], T]) -> list[T]:
+    def each(self, places: Sequence[Place], work: Callable[[int, ClientContext], T]) -> list[T]:
         if not self.backwards:
-            return super().each(tasks, work)
-        return super().each(tasks[::-1], work)[::-1]
+            return super().each(places, work)
+        last = len(places) - 1
+        return super().each(places[::-1], lambda number, context: work(last - number, context))[::-1]
 
 
 class _Silence(SeededNoise):
@@ -122,34 +129,30 @@ class _Silence(SeededNoise):
         return torch.zeros(size, device=device, dtype=dtype)
 
 
-class _SeeingDoor(Door):
-    def __init__(self, seen: Seen) -> None:
-        super().__init__(seen.ledger, _Silence(5))
+class _SeeingDoor(ClientDoor):
+    """A client's door, before which somebody notes what comes out."""
+
+    def __init__(self, source: SeededNoise, seen: Seen) -> None:
+        super().__init__(source)
         self._seen = seen
-        self._next: Counter[str] = Counter()
 
-    def open(self, line: Line) -> Permit:
-        self._next.clear()
-        return _SeeingPermit(line, self.ledger.charge(line), self)
-
-    def see(self, line: Line, units: int, value: Tensor, part: str) -> None:
-        """Lines of one client are its own throughout; in a line for several, each has its release in turn."""
-        demand(line.owner != "server", "A sum of all clients shows no single one; check with noise = 'local'.")
-        client = line.participants[self._next[part] if len(line.participants) > 1 else 0]
-        self._next[part] += 1
-        self._seen.uploads[client].append(Sent(line.round, part, value.clone()))
-        self._seen.units[client].append(units)
+    def permit(self, grant: Grant, mechanism: Mechanism) -> Permit:
+        return _SeeingPermit(grant, mechanism, self, self._seen)
 
 
 class _SeeingPermit(Permit):
-    _door: _SeeingDoor
+    def __init__(self, grant: Grant, mechanism: Mechanism, door: ClientDoor, seen: Seen) -> None:
+        super().__init__(grant, mechanism, door)
+        self._seen = seen
 
     def release(self, value: Bounded, part: str = UPDATE) -> Released[Tensor]:
-        return self._shown(super().release(value, part), value.units, part)
+        return self._noted(super().release(value, part), value.units, part)
 
     def release_on_support(self, value: Bounded, support: Private[Tensor]) -> Released[Tensor]:
-        return self._shown(super().release_on_support(value, support), value.units, UPDATE)
+        return self._noted(super().release_on_support(value, support), value.units, UPDATE)
 
-    def _shown(self, released: Released[Tensor], units: int, part: str) -> Released[Tensor]:
-        self._door.see(self._line, units, released.value, part)
+    def _noted(self, released: Released[Tensor], units: int, part: str) -> Released[Tensor]:
+        assert self.grant.client is not None
+        self._seen.uploads[self.grant.client].append(Sent(self.grant.round, part, released.value.clone()))
+        self._seen.units[self.grant.client].append(units)
         return released

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sordino.privacy.event_kinds import DpEvent, GaussianDpEvent, LaplaceDpEvent, NonPrivateDpEvent
-from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Mechanism
+from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Draw, Mechanism
 from sordino.privacy.noise import SeededNoise
 from sordino.settings import member
 from sordino.testing.broken import Broken, demand
@@ -70,7 +70,7 @@ def _made(table: Table) -> Mechanism:
 
 
 def _drawn(mechanism: Mechanism, *, stream: int) -> Tensor:
-    return mechanism.draw(SeededNoise(1), torch.zeros(DRAWS), scale=SCALE, stream=stream)
+    return mechanism.draw(SeededNoise(1), torch.zeros(DRAWS), Draw(scale=SCALE, stream=stream))
 
 
 def _mean_size(event: DpEvent) -> float:

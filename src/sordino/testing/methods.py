@@ -13,9 +13,9 @@ from scipy.stats import binom
 from torch import Tensor
 
 from sordino.core import VIEWS, Released
-from sordino.engine.schedule import stacked_job
-from sordino.engine.setup import make_method
-from sordino.engine.simulate import simulate
+from sordino.engine.resolved import resolve
+from sordino.engine.run import run_experiment
+from sordino.engine.simulate.schedule import stacked_job
 from sordino.experiment import experiment
 from sordino.methods.method import Federation, Upload
 from sordino.privacy.ledger import read_lines
@@ -29,16 +29,16 @@ TINY_CHANCE = 1e-6
 def check_the_run(table: Table) -> None:
     """A run ends, its ledger tells of its rounds in every view, and ε is finite in some view just if the method says so."""
     with TemporaryDirectory() as folder:
-        summary = simulate(experiment(table), Path(folder) / "run")
+        summary = run_experiment(experiment(table), Path(folder) / "run")
         lines = read_lines(Path(folder) / "run" / "ledger.jsonl")
     rounds = range(int(table["rounds"]))
     demand({line.round for line in lines} <= set(rounds), f"The ledger tells of rounds outside {rounds}.")
     for line in lines:
         charged = {charge.view for charge in line.charges}
         demand(charged == set(VIEWS), f"Round {line.round} is charged in {sorted(charged)} alone.")
-    claims = make_method(experiment(table))
+    claims = resolve(experiment(table)).method
     finite = any(math.isfinite(entry["epsilon"]) for entry in summary["epsilon"].values())
-    promised = claims.protected and not getattr(claims, "uncovered", "")
+    promised = claims.protected and not claims.uncovered
     demand(finite == promised, f"The method claims protected = {claims.protected}, but ε is {summary['epsilon']}.")
 
 
@@ -47,7 +47,7 @@ def check_the_verb(table: Table) -> None:
     found = play(table)
     method = found.setup.method
     allowed = {"collect_models" if method.unit == "example" else f"collect_{method.uses}"}
-    if getattr(method, "uncovered", ""):
+    if method.uncovered:
         allowed.add("collect_on_support")
     called = sorted(set(found.verbs))
     demand(set(called) <= allowed, f"The method declares {allowed} and calls {called}.")
@@ -89,7 +89,7 @@ def check_the_server(table: Table) -> None:
     """The server's state depends on what was released, and on nothing that clients did besides."""
     found = play(table)
     replay: Any = _Replaying(found.public, found.releases)
-    state, untouched = dict(found.first), make_method(experiment(table))
+    state, untouched = dict(found.first), resolve(experiment(table)).method
     for number in range(ROUNDS):
         state = untouched.round(number, state, replay)
     demand(

@@ -10,8 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from sordino.core import Released
-from sordino.engine.schedule import ScheduleName
+from sordino.engine.resolved import resolve
 from sordino.engine.setup import Setup, prepare
+from sordino.engine.simulate.schedule import ScheduleName
 from sordino.experiment import experiment
 from sordino.methods.method import Federation, State, Upload
 from sordino.testing.federation import Seen, seen_federation
@@ -57,7 +58,7 @@ def play(
         backwards: whether clients work in the opposite order.
         script: releases that the server gets in place of those of the rounds, so that its state is the same again.
     """
-    setup = prepare(experiment(table), folder=Path.cwd(), progress=lambda done, total: None)
+    setup = prepare(resolve(experiment(table)), folder=Path.cwd(), progress=lambda done, total: None)
     with seen_federation(setup, schedule=schedule, changed=changed, backwards=backwards) as (federation, seen):
         first = {"model": setup.space.read(setup.net)}
         played = Play(setup=setup, seen=seen, public=federation.for_round(0), first=first, script=script, state=first)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sordino.core import SordinoError
+from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
 from sordino.experiment import experiment
 from sordino.pretrain import STARTS
@@ -39,5 +40,5 @@ START_CHECKS = (check_the_weights, check_public_data)
 
 def _begun(table: Table) -> Tensor:
     whole = experiment(contract_table("dp-fedavg", start=table))
-    setup = prepare(whole, folder=Path.cwd(), progress=lambda done, total: None)
+    setup = prepare(resolve(whole), folder=Path.cwd(), progress=lambda done, total: None)
     return setup.space.read(setup.net)

@@ -23,7 +23,7 @@ def contract_table(method: Table | str, **changes: Any) -> dict[str, Any]:
     return {
         "seed": 5,
         "rounds": ROUNDS,
-        "data": {"source": "digits", "clients": 4, "options": {"limit": 90, "test_limit": 100}},
+        "data": {"source": "digits", "clients": 4, "client_test_rows": 0, "options": {"limit": 90, "test_limit": 100}},
         "model": {"name": "mlp", "hidden": [6]},
         "method": method,
         "privacy": {"noise": "local", "noise_multiplier": 1.0, "clip_norm": 0.5, "sampler": "everyone"},

@@ -10,13 +10,13 @@ import torch
 
 from sordino.engine.evaluate import accuracy
 from sordino.engine.robustness import open_subject
-from sordino.engine.simulate import simulate
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.models import Net, build
 from sordino.settings import member
 from sordino.testing.broken import demand
 from sordino.testing.tables import Table, contract_table
-from sordino.tuning import TUNINGS, Task, Tuning, bridge_of, phases_of
+from sordino.tuning import TUNINGS, Task, Tuning
 
 CLOSE = 1e-6
 
@@ -35,7 +35,7 @@ def check_what_is_trained(table: Table) -> None:
 def check_the_phases(table: Table) -> None:
     """Phases follow one another from the first round on, and each trains what the one before it did."""
     net, tuning, _ = _made(table)
-    phases = phases_of(tuning, net, 10)
+    phases = tuning.phases(net, 10)
     begins = [phase.first_round for phase in phases]
     demand(begins == sorted(set(begins)) and begins[0] == 0, f"Phases begin in rounds {begins}.")
     for before, after in pairwise(phases):
@@ -47,7 +47,7 @@ def check_the_saved_model(table: Table) -> None:
     """Training moves what is trained, and the saved model, opened again, is as accurate as the one that was trained."""
     whole = experiment(contract_table({"name": "dp-sgd", "batch_size": 16}, tuning=table))
     with TemporaryDirectory() as folder:
-        summary = simulate(whole, Path(folder) / "run")
+        summary = run_experiment(whole, Path(folder) / "run")
         subject = open_subject(Path(folder) / "run")
     demand(summary["trained_parameters"] > 0, "Nothing was trained.")
     found = accuracy(subject.net, subject.test, torch.device("cpu"))
@@ -62,7 +62,7 @@ TUNING_CHECKS = (check_what_is_trained, check_the_phases, check_the_saved_model)
 
 def _made(table: Table) -> tuple[Net, Tuning, Task]:
     tuning: Tuning = member(TUNINGS, table, where="tuning")
-    bridge, task = bridge_of(tuning), Task(shape=(1, 8, 8), classes=3)
-    source = bridge.source_task(task)
+    task = Task(shape=(1, 8, 8), classes=3)
+    source = tuning.source_task(task)
     built = build("mlp", shape=source.shape, classes=source.classes, seed=1, hidden=[6])
-    return bridge.wrap(built, task, seed=1), tuning, task
+    return tuning.wrap(built, task, seed=1), tuning, task

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
+from sordino.methods.context import ClientContext
+from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import Clip, StatisticBound
 
@@ -37,7 +39,7 @@ class Measure:
     """The longest mean gradient that is told apart: ‖ḡ‖ counts up to here."""
     probe_radius: float
 
-    def bound(self, name: StatisticName) -> StatisticBound:
+    def bound(self, name: str) -> StatisticBound:
         if name in ("G1²", "G2²"):
             return self._second_moment()
         return self._variance() if name in ("Λ1²", "Λ2²") else self._smoothness()
@@ -86,7 +88,7 @@ class Subject:
     device: torch.device
 
 
-def measure(own: Examples, names: Sequence[StatisticName], subject: Subject, public: Measure) -> dict[str, float]:
+def measure(own: Examples, names: Sequence[str], subject: Subject, public: Measure) -> dict[str, float]:
     """The numbers asked for, of one client's rows; they are as private as the rows."""
     found: dict[str, float] = {}
     subject.space.write(subject.net, subject.start)
@@ -146,6 +148,45 @@ def _squares(own: Examples, subject: Subject, parameters: Sequence[str], public:
 
 def _chunks(own: Examples, size: int | None) -> list[Examples]:
     return [own.take(rows) for rows in torch.arange(len(own)).split(size or max(1, len(own)))] if len(own) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSurvey:
+    """These numbers as every client is asked for them."""
+
+    names: Sequence[str]
+    noise_multiplier: float
+    steps: NoisySgd
+    clip: Clip
+    largest_gradient: float
+    probe_radius: float
+    head: Sequence[str]
+    """The parameters of the head."""
+    chunk: int
+    """Rows whose gradients are held in memory at once."""
+
+    def bound(self, name: str, size: int) -> StatisticBound:
+        return self._public(size).bound(name)
+
+    def measure(self, model: Tensor, examples: Examples, context: ClientContext) -> dict[str, float]:
+        subject = Subject(
+            net=context.net,
+            space=context.space,
+            start=model,
+            head=self.head,
+            chunk=self.chunk,
+            device=context.device,
+        )
+        return measure(examples, self.names, subject, self._public(context.size))
+
+    def _public(self, rows: int) -> Measure:
+        return Measure(
+            rows=rows,
+            rate=self.steps.rate(rows),
+            clip=self.clip,
+            largest_gradient=self.largest_gradient,
+            probe_radius=self.probe_radius,
+        )
 
 
 def noise_multiplier(*, epsilon: float, statistics: int, replace_one: bool) -> float:

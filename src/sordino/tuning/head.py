@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from sordino.core import SordinoError
 from sordino.models import Net
-from sordino.tuning.strategy import TUNINGS
+from sordino.tuning.strategy import TUNINGS, Tuning
 
 
 @TUNINGS.register("head")
 @dataclass(frozen=True, kw_only=True)
-class Head:
+class Head(Tuning):
     """Only the head is trained; the body stays as it started."""
 
     def trainable(self, net: Net) -> list[str]:

@@ -12,13 +12,13 @@ from sordino.models import Net
 from sordino.models.adapted import Adapted, adaptable_layers, adapted_layers, with_layers
 from sordino.models.assembly import seeded
 from sordino.settings import AtLeastOne, Positive
-from sordino.tuning.bridge import Bridge, Task
-from sordino.tuning.strategy import TUNINGS
+from sordino.tuning.strategy import TUNINGS, Tuning
+from sordino.tuning.task import Task
 
 
 @TUNINGS.register("lora")
 @dataclass(frozen=True, kw_only=True)
-class Lora(Bridge):
+class Lora(Tuning):
     """Adapters of low rank beside layers of a frozen body are trained, and the head; they are merged into the saved model.
 
     A chosen layer W becomes W + (alpha/rank)·up·down, where `up` begins at zero, so that training begins at the start's own
@@ -61,7 +61,7 @@ class Lora(Bridge):
         adapters = [f"{name}.{factor}.weight" for name in adapted_layers(net) for factor in factors]
         return [*adapters, *(net.parts()["head"] if self.train_head else ())]
 
-    def merged(self, net: Net) -> Net:
+    def finish(self, net: Net) -> Net:
         return with_layers(net, {name: layer.merged() for name, layer in adapted_layers(net).items()})
 
     def plan_facts(self, net: Net) -> dict[str, str]:

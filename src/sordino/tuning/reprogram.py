@@ -10,13 +10,13 @@ from sordino.core import SordinoError
 from sordino.models import Net
 from sordino.models.reprogrammed import BORDER, Reprogrammed
 from sordino.settings import AtLeastOne
-from sordino.tuning.bridge import Bridge, Task
-from sordino.tuning.strategy import TUNINGS
+from sordino.tuning.strategy import TUNINGS, Tuning
+from sordino.tuning.task import Task
 
 
 @TUNINGS.register("reprogram")
 @dataclass(frozen=True, kw_only=True)
-class Reprogram(Bridge):
+class Reprogram(Tuning):
     """A border around the image and a linear map of the source's logits are trained; the source model is frozen.
 
     The image is resized to `image` pixels in the middle of a frame of `frame` pixels, which is what the source sees;

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from sordino.core import SordinoError
 from sordino.models import Net
 from sordino.models.weights import normalised_by_groups
-from sordino.tuning.bridge import Bridge, Task
-from sordino.tuning.strategy import TUNINGS
+from sordino.tuning.strategy import TUNINGS, Tuning
+from sordino.tuning.task import Task
 
 
 @TUNINGS.register("scratch")
 @dataclass(frozen=True, kw_only=True)
-class Scratch(Bridge):
+class Scratch(Tuning):
     """Every parameter is trained from random weights; stored statistics, of which there are none, give way to GroupNorm."""
 
     def check_start(self, start: str) -> None:

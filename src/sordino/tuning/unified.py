@@ -8,12 +8,12 @@ from sordino.core import SordinoError
 from sordino.models import Net
 from sordino.tuning.full import Full
 from sordino.tuning.head import Head
-from sordino.tuning.strategy import TUNINGS, Phase
+from sordino.tuning.strategy import TUNINGS, Phase, Tuning
 
 
 @TUNINGS.register("unified")
 @dataclass(frozen=True, kw_only=True)
-class Unified:
+class Unified(Tuning):
     """The head alone for `head_rounds` rounds, or for that share of them (0.25), then every parameter.
 
     While the head is trained, only its coordinates are noised and sent.

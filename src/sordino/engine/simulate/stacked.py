@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from sordino.data.examples import Examples
-from sordino.engine.dense import trainable_layers
+from sordino.engine.simulate.dense import trainable_layers
 from sordino.kernels.dense_clients import DenseClient, train_clients
+from sordino.methods.context import ClientContext
 from sordino.methods.local_sgd import LocalSgd
-from sordino.methods.method import ClientContext
 from sordino.models import Dropout, Net
 
 BLOCK_NUMBERS = 1 << 25

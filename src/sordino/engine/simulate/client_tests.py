@@ -14,12 +14,12 @@ from torch import Tensor
 from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.data.partition import Partition
+from sordino.engine.client.personal_store import PersonalStore, show_to_researcher
 from sordino.engine.evaluate import accuracy, correct
-from sordino.engine.personal_store import PersonalStore, show_to_researcher
-from sordino.engine.schedule import Task, Workers
 from sordino.engine.setup import Setup
+from sordino.engine.simulate.workers import Place, Workers
 from sordino.methods.method import ClientContext, State
-from sordino.methods.personal import Personalised, head_space
+from sordino.methods.personal import head_space
 
 
 def client_figures(
@@ -42,7 +42,7 @@ class ClientTests:
     @staticmethod
     def of(setup: Setup, workers: Workers) -> ClientTests | None:
         """None where nobody asked for such figures."""
-        found = setup.federated.match_test_rows(setup.experiment, setup.method)
+        found = setup.federated.match_test_rows(setup.resolved)
         if found is None:
             return None
         return ClientTests(setup=setup, workers=workers, roster=found[0], newcomers=found[1])
@@ -61,7 +61,7 @@ class ClientTests:
         """Of clients `first`, `first` + 1, ...; without a store they have nothing of their own yet."""
         setup = self.setup
         source, method = setup.federated.source, setup.method
-        if not isinstance(method, Personalised):
+        if not method.personalised:
             setup.space.write(setup.net, state["model"])
             right = correct(setup.net, source.public_test, setup.device).float()
             return [float(right[torch.from_numpy(tests.of(k))].mean()) for k in range(tests.clients)]
@@ -69,9 +69,9 @@ class ClientTests:
         own_model = method.welcome if first else method.personalise
         head = head_space(setup.net).read(setup.net)
 
-        def work(task: Task, context: ClientContext) -> Private[float]:
-            own = Private(first_personal) if personal is None else personal.of(task.client)
-            rows = torch.from_numpy(tests.of(task.client - first))
+        def work(number: int, context: ClientContext) -> Private[float]:
+            own = Private(first_personal) if personal is None else personal.of(first + number)
+            rows = torch.from_numpy(tests.of(number))
 
             def score(known: tuple[Examples, Tensor]) -> float:
                 own_model(state, known[1], known[0], context)
@@ -79,14 +79,11 @@ class ClientTests:
                 head_space(context.net).write(context.net, head)
                 return result
 
-            return task.data.pair(own).map(score)
+            return setup.federated.client(first + number).pair(own).map(score)
 
-        scores = self.workers.each([self._task(first + k, number, state) for k in range(tests.clients)], work)
+        places = [Place(client=first + k, round=number, size=0) for k in range(tests.clients)]
+        scores = self.workers.each(places, work)
         return show_to_researcher(scores, simulation=setup.experiment.privacy.noise_source == "seeded")
-
-    def _task(self, client: int, number: int, state: State) -> Task:
-        data = self.setup.federated.client(client)
-        return Task(client=client, round=number, size=0, start=state["model"], data=data)
 
 
 def spread(accuracies: Sequence[float]) -> dict[str, Any]:

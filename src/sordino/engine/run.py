@@ -1,10 +1,10 @@
-"""The simulator: a whole federation in one process, round by round, resumable to the same bits."""
+"""A run: round by round, with its record, resumable to the same bits. The engine decides where the clients are."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,34 +14,32 @@ import torch
 
 from sordino.core import SordinoError
 from sordino.data.public import digest
-from sordino.engine.allocator import tune_allocator
-from sordino.engine.choice import choose_tuning
-from sordino.engine.client_tests import client_figures
-from sordino.engine.federation import SimulatedFederation, Traffic
+from sordino.engine.asking import ask_clients
+from sordino.engine.federation import FederationServer
 from sordino.engine.moved_clips import MovedClips
-from sordino.engine.personal_store import PersonalStore
+from sordino.engine.noise_memory import memory_entries, take_memory
+from sordino.engine.noise_sources import server_noise
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
-from sordino.engine.schedule import Workers, choose, refuse_unstackable
+from sordino.engine.resolved import resolve
+from sordino.engine.run_facts import noise_facts
 from sordino.engine.scoring import scores
-from sordino.engine.setup import Setup, in_phase, make_tuning, prepare, source_settings
+from sordino.engine.setup import Setup, in_phase, prepare
+from sordino.engine.simulate.allocator import tune_allocator
+from sordino.engine.simulate.simulator import Simulator
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
+from sordino.engine.traffic import Traffic
 from sordino.experiment import Experiment
 from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
-from sordino.methods.personal import Personalised
 from sordino.models.weights import user_state_dict
 from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
-from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from sordino.privacy.streams import stream_id
-from sordino.tuning import Phase, bridge_of
-from sordino.tuning.auto import Auto
-from sordino.tuning.unified import head_then_all
+from sordino.tuning import Phase
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Moment:
 Watcher = Callable[[Moment], None]
 
 
-def simulate(
+def run_experiment(
     experiment: Experiment,
     out: Path,
     *,
@@ -83,7 +81,7 @@ def simulate(
             closing.enter_context(record.locked())
         settled = record.settled(experiment, resume=resume or finish)
         setup = prepare(
-            experiment,
+            resolve(experiment),
             folder=begin,
             progress=lambda done, total: watch(Moment("pre-training", done, total)),
             describing=lambda done, total: watch(Moment("features", done, total)),
@@ -95,7 +93,7 @@ def simulate(
             closing.enter_context(record.locked())
             closing.callback(record.give_up)
             record.settled(experiment, resume=False)  # nobody else has begun here in the meantime
-        run = _Simulation(setup, record, closing, settled=settled, folder=begin, finish=finish, watch=watch)
+        run = _Run(setup, record, closing, settled=settled, folder=begin, finish=finish, watch=watch)
         return run.run()
 
 
@@ -107,10 +105,12 @@ def finish(out: Path, *, watch: Watcher = lambda moment: None) -> dict[str, Any]
         raise SordinoError(
             f"{out} has no completed round to make a model of; continue it with `sordino run ... --resume`."
         )
-    return simulate(checked(found["experiment"]), out, finish=True, folder=Path(found["facts"]["folder"]), watch=watch)
+    return run_experiment(
+        checked(found["experiment"]), out, finish=True, folder=Path(found["facts"]["folder"]), watch=watch
+    )
 
 
-class _Simulation:
+class _Run:
     def __init__(
         self,
         setup: Setup,
@@ -124,48 +124,50 @@ class _Simulation:
     ) -> None:
         self.setup, self.record, self.watch = setup, record, watch
         self._finish_now = finish
-        self._closing = closing
-        self.workers = self._make_workers()
+        self.clients = Simulator(setup)
+        closing.callback(self.clients.close)
         first = setup.space.read(setup.net)
         data_digest = setup.loaded.digest()
         facts = settled or {
-            **_settle(setup, self.workers, first),
+            **self.clients.settle(first),
+            **setup.tariff.multipliers.to_json(),
             "data_digest": data_digest,
             "folder": str(folder),
         }
+        self.clients.use(facts)
+        self.schedule = facts["schedule"]
         checkpoint = record.load_checkpoint()
         self.ledger = _make_ledger(setup, record, facts, data_digest)
         if settled is None:
             self.ledger.create()
-            record.begin(setup.experiment, facts)
+            record.begin(setup.resolved, facts)
         else:
-            _reopen(self.ledger, checkpoint, replay=_is_simulation(setup.experiment) and not finish)
+            _reopen(self.ledger, checkpoint, replay=setup.resolved.simulated and not finish)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
         kept: State = dict(checkpoint.state) if checkpoint else {"model": first}
         self._clips = MovedClips.taken_from(kept)
+        self._door = Door(self.ledger, server_noise(setup.experiment))
+        self._door.memory.update(take_memory(kept))
         self.state = {key: value.to(setup.device) for key, value in kept.items()}
         self.next_round = self._saved = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
-        self.schedule = facts["schedule"]
-        self._door = Door(self.ledger, _noise_source(setup.experiment))
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
         self.choice = checkpoint.choice if checkpoint else None
-        self._enter(fresh=checkpoint is None)
-        self.personal = _personal_store(self.setup)
-        if self.personal is not None and self.next_round:
-            self.personal.load(record.personal_file(self.next_round))
         self.federation = self._federation()
+        self._enter(fresh=checkpoint is None)
+        if self.next_round:
+            self.clients.recall(record.personal_file(self.next_round))
         if checkpoint is None and self.choice is not None:
             self._save(0)
 
     def _enter(self, *, fresh: bool) -> None:
         """Settle the phases where the tuning leaves that to the data, and take up the one the run stands in."""
-        tuning, before = make_tuning(self.setup.experiment), self.setup.phases[0]
-        if isinstance(tuning, Auto):
-            self.choice = self.choice or choose_tuning(self.setup, tuning, self._door, self.workers)
+        before = self.setup.phases[0]
+        self.choice = self.choice or self._decide()
+        if self.choice is not None:
             self.watch(Moment("choosing", 1, 1, note=self.choice["sentence"]))
-            rounds = self.setup.experiment.rounds
-            phases = head_then_all(self.setup.whole, first=self.choice["head_rounds"], rounds=rounds)
+            tuning, rounds = self.setup.resolved.tuning, self.setup.experiment.rounds
+            phases = tuning.chosen_phases(self.setup.whole, rounds, self.choice)
             self.setup = dataclasses.replace(self.setup, phases=phases)
         now = self.setup.phase(max(0, self.next_round - 1))
         if now != before:
@@ -173,34 +175,25 @@ class _Simulation:
         if fresh:
             self.state = {"model": self.setup.space.read(self.setup.net)}
 
-    def _make_workers(self) -> Workers:
-        engine = self.setup.experiment.engine
-        workers = Workers(
-            self.setup.net,
-            self.setup.space,
-            seed=self.setup.experiment.seed,
-            device=self.setup.device,
-            workers=engine.workers,
-        )
-        self._closing.callback(workers.close)
-        return workers
-
-    def _federation(self) -> SimulatedFederation:
+    def _decide(self) -> dict[str, Any] | None:
         setup = self.setup
-        return SimulatedFederation(
-            sizes=setup.federated.sizes,
-            expected_cohort=setup.tariff.sampler.expected_cohort,
+        facts = noise_facts(setup.resolved, setup.tariff, setup.loaded.sizes)
+        model = setup.space.read(setup.net)
+        return setup.resolved.tuning.decide(
+            setup.whole, facts, lambda survey: ask_clients(self.federation, survey, model)
+        )
+
+    def _federation(self) -> FederationServer:
+        setup = self.setup
+        diagnosed = self.record.save_diagnostics if setup.resolved.simulated else _keep_nothing
+        return FederationServer(
+            roster=setup.federated.roster,
             space=setup.space,
-            data=setup.federated.client,
             tariff=setup.tariff,
             door=self._door,
-            workers=self.workers,
-            schedule=self.schedule,
-            keep_diagnostics=self.record.save_diagnostics
-            if _is_simulation(setup.experiment)
-            else lambda number, tensors: None,
-            personal=self.personal,
-            anchors=setup.anchors,
+            transport=self.clients.transport,
+            keeps_state=setup.method.keeps_state,
+            keep_diagnostics=diagnosed,
             clips=self._clips,
             traffic=self._traffic,
         )
@@ -251,13 +244,11 @@ class _Simulation:
         self.setup.space.write(self.setup.net, self.state["model"])
         self._move_to(phase)
         self.state = {"model": self.setup.space.read(self.setup.net)}
-        self.personal = _personal_store(self.setup)
-        self.federation = self._federation()
 
     def _move_to(self, phase: Phase) -> None:
-        self.workers.close()
         self.setup = in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total)))
-        self.workers = self._make_workers()
+        self.clients.enter(self.setup)
+        self.federation = self._federation()
 
     def _evaluate_if_paid(self, number: int) -> dict[str, Any]:
         """The metrics of a round, or none where a charged evaluation would pass the budget."""
@@ -270,23 +261,16 @@ class _Simulation:
     def _evaluate(self, number: int) -> dict[str, Any]:
         """Scores, which are free on public test rows and charged on others, and then ε so far."""
         view = self.setup.experiment.privacy.view
-        found = scores(
-            self.setup,
-            self.state["model"],
-            round_number=number,
-            door=self._door,
-            workers=self.workers,
-            traffic=self._traffic,
-        )
+        found = scores(self.setup, self.federation, self.state["model"], round_number=number)
         metrics: dict[str, Any] = {
             "round": number,
             **found,
             "view": view,
             "epsilon": self.ledger.worst(view).epsilon,
-            **self._public_figures(),
+            **self.setup.method.public_figures(self.state),
         }
-        if _is_simulation(self.setup.experiment):
-            metrics.update(client_figures(self.setup, self.workers, number, self.state, self.personal))
+        if self.setup.resolved.simulated:
+            metrics.update(self.clients.figures(number, self.state))
         self.record.append_metrics(metrics)
         return metrics
 
@@ -294,8 +278,7 @@ class _Simulation:
         if self._saved == rounds_done > 0:
             return
         traffic = self._traffic
-        if self.personal is not None:
-            self.personal.save(self.record.personal_file(rounds_done))
+        self.clients.keep(self.record.personal_file(rounds_done))
         self.record.save_checkpoint(
             Checkpoint(
                 rounds_done=rounds_done,
@@ -304,22 +287,18 @@ class _Simulation:
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
-                state={**self.state, **self._clips.to_state()},
+                state={**self.state, **self._clips.to_state(), **memory_entries(self._door.memory)},
                 choice=self.choice,
             )
         )
         self.record.forget_personal_files(except_for=rounds_done)
         self._saved = rounds_done
 
-    def _public_figures(self) -> dict[str, float]:
-        method = self.setup.method
-        return method.public_figures(self.state) if isinstance(method, Personalised) else {}
-
     def _diagnostics(self) -> dict[str, Any]:
         last = self.record.read_metrics()[-1:]
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
-            "non_finite_contributions_since_start_or_resume": self._door.zeroed,
+            "non_finite_contributions_since_start_or_resume": self._door.zeroed + self.clients.zeroed,
             **{key: row[key] for row in last for key in row if key == "non_private_clients"},
         }
 
@@ -338,64 +317,32 @@ class _Simulation:
             traffic=self._traffic,
             choice=self.choice or {},
             schedule=self.schedule,
-            diagnostics=self._diagnostics() if _is_simulation(experiment) else {},
+            diagnostics=self._diagnostics() if setup.resolved.simulated else {},
         )
         release = None
-        if not _is_simulation(experiment):
+        if not setup.resolved.simulated:
             release = make_release(
                 summary,
                 metrics,
                 tariff=setup.tariff,
                 ledger=ledger,
                 privacy=experiment.privacy,
-                public_figures=self._public_figures(),
+                public_figures=setup.method.public_figures(self.state),
             )
-        data = source_settings(experiment)
+        data = setup.resolved.source
         keep_identity(self.record.folder, data, digest(setup.loaded.source.train))
         public = (summary if release is None else release.summary)["epsilon"]["public"]
         origin = provenance(
             data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
         )
-        saved = bridge_of(make_tuning(experiment)).merged(setup.whole)
-        self.record.finish(user_state_dict(saved), summary, release=release, provenance=origin)
+        self.record.finish(
+            user_state_dict(setup.resolved.tuning.finish(setup.whole)), summary, release=release, provenance=origin
+        )
         return summary
 
 
-def _personal_store(setup: Setup) -> PersonalStore | None:
-    if not isinstance(setup.method, Personalised) or not setup.method.keeps_state:
-        return None
-    first = setup.method.first_personal(setup.net).to(setup.device)
-    return PersonalStore(clients=setup.federated.partition.clients, first=first)
-
-
-def _is_simulation(experiment: Experiment) -> bool:
-    """Numbers outside the guarantee are kept for simulations alone, never beside a release."""
-    return experiment.privacy.noise_source == "seeded"
-
-
-def _settle(setup: Setup, workers: Workers, start: torch.Tensor) -> dict[str, Any]:
-    """What is decided once, when a run first begins; a resumed run reads it from the record."""
-    asked = setup.experiment.engine.schedule
-    seconds: dict[str, float] = {}
-    name = "workers" if asked == "auto" else asked
-    if asked == "stacked":
-        refuse_unstackable(workers, setup.method.job)
-    if asked == "auto" and len(setup.phases) == 1:
-        sizes, source = setup.federated.sizes, setup.federated.source
-        name, seconds = choose(
-            setup.net,
-            workers,
-            setup.method.job,
-            cohort=round(setup.tariff.sampler.expected_cohort),
-            rows=sum(sizes) // len(sizes),
-            shape=source.shape,
-            start=start,
-        )
-    return {
-        "schedule": name,
-        "trial_seconds": seconds,
-        **setup.tariff.multipliers.to_json(),
-    }
+def _keep_nothing(round_number: int, tensors: Mapping[str, torch.Tensor]) -> None:
+    return
 
 
 def _make_ledger(setup: Setup, record: RunRecord, facts: dict[str, Any], data_digest: str) -> Ledger:
@@ -423,9 +370,3 @@ def _reopen(ledger: Ledger, checkpoint: Checkpoint | None, *, replay: bool) -> N
         ledger.open(keep=0, replay=replay)
     else:
         ledger.open(keep=checkpoint.ledger_lines, replay=replay, head=checkpoint.ledger_head)
-
-
-def _noise_source(experiment: Experiment) -> NoiseSource:
-    if experiment.privacy.noise_source == "secure":
-        return SecureNoise()
-    return SeededNoise(stream_id("noise", experiment.seed))

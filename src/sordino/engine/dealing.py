@@ -1,0 +1,140 @@
+"""A data set in one process, and who holds which rows of it: for simulations, and for plans that need sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import torch
+
+from sordino.core import Private
+from sordino.data.evaluation_rows import Charged
+from sordino.data.examples import Examples
+from sordino.data.holding_out import hold_out
+from sordino.data.partition import Partition
+from sordino.data.public import digest
+from sordino.data.raw import Array
+from sordino.data.source import Source, labels_and_columns, load, test_labels
+from sordino.engine.client_test_rows import Matched, match_test_rows
+from sordino.engine.resolved import Resolved
+from sordino.engine.roster import Roster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federated:
+    """A data set and who holds which rows of it."""
+
+    source: Source
+    partition: Partition
+    newcomers: Partition | None = None
+    """Clients that join when training is over, numbered on from the others."""
+    held_out: Partition | None = None
+    """Rows that clients keep from training, where evaluation is charged."""
+
+    @property
+    def roster(self) -> Roster:
+        """What the server's side may know of the clients."""
+        held_out = () if self.held_out is None else tuple(int(size) for size in self.held_out.sizes)
+        return Roster(sizes=tuple(int(size) for size in self.partition.sizes), held_out=held_out)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [int(size) for size in self.partition.sizes]
+
+    def digest(self) -> str:
+        """The same for the same rows dealt out in the same way, and for no others. It is as private as the rows are."""
+        found = blake2b(digest_size=16)
+        for part in (self.source.train, self.source.test):
+            found.update(b"" if part is None else digest(part).encode())
+        for dealt in (self.partition, self.newcomers, self.held_out):
+            found.update(b"" if dealt is None else dealt.indices.tobytes() + dealt.sizes.tobytes())
+        return found.hexdigest()
+
+    def client(self, client: int) -> Private[Examples]:
+        if self.newcomers is not None and client >= self.partition.clients:
+            rows = self.newcomers.of(client - self.partition.clients)
+        else:
+            rows = self.partition.of(client)
+        return Private(self.source.train.take(torch.from_numpy(rows)))
+
+    def held_out_of(self, client: int) -> Private[Examples]:
+        """The rows on which this client evaluates a model."""
+        assert self.held_out is not None
+        return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
+
+    def match_test_rows(self, resolved: Resolved) -> Matched | None:
+        """Test rows for every client, where figures of single clients were asked for and test rows are public."""
+        if self.source.test is None:
+            return None
+        return match_test_rows(
+            resolved.experiment,
+            resolved.method,
+            self.partition,
+            self.newcomers,
+            train_labels=self.source.train.labels.numpy,
+            test_labels=self.source.test.labels.numpy,
+        )
+
+
+def load_source(resolved: Resolved) -> Source:
+    """The experiment's data set, with the rows that it is tested on."""
+    return load(resolved.source, seed=resolved.experiment.seed, test=resolved.test_rows)
+
+
+def federate(resolved: Resolved) -> Federated:
+    """Load the data and deal them out to clients, or leave them in one place."""
+    source = load_source(resolved)
+    partition, newcomers = _dealt_out(resolved, source.train.labels.numpy(), source.columns)
+    partition, held_out = _held_out(resolved, partition)
+    return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out)
+
+
+def client_sizes(resolved: Resolved) -> list[int]:
+    """How many rows each client would train on, learnt without reading an example's inputs; test rows are checked on the way."""
+    experiment, rows = resolved.experiment, resolved.test_rows
+    labels, columns = labels_and_columns(resolved.source, seed=experiment.seed, test=rows)
+    partition, newcomers = _dealt_out(resolved, labels, columns)
+    partition, _ = _held_out(resolved, partition)
+    tested = test_labels(resolved.source, seed=experiment.seed, test=rows)
+    if tested is not None:
+        match_test_rows(
+            experiment,
+            resolved.method,
+            partition,
+            newcomers,
+            train_labels=lambda: labels,
+            test_labels=lambda: tested,
+        )
+    return [int(size) for size in partition.sizes]
+
+
+def client_count(resolved: Resolved, groups: Mapping[str, int]) -> int:
+    """How many clients train: as many as asked for, as the client column has values, or one place for all."""
+    if resolved.method.pooled:
+        return 1
+    data = resolved.experiment.data
+    column = resolved.source.client_column or ""
+    if data.partition == {"name": "column"} and column in groups:
+        return groups[column] - data.late_clients
+    return data.clients - data.late_clients
+
+
+def _held_out(resolved: Resolved, partition: Partition) -> tuple[Partition, Partition | None]:
+    """What clients train on, and what they hold out where evaluation is charged."""
+    rows = resolved.test_rows
+    if not isinstance(rows, Charged):
+        return partition, None
+    return hold_out(partition, rows.fraction, np.random.default_rng([resolved.experiment.seed, 4]))
+
+
+def _dealt_out(resolved: Resolved, labels: Array, columns: Mapping[str, Array]) -> tuple[Partition, Partition | None]:
+    """The clients that train, and those that join afterwards."""
+    clients = client_count(resolved, {name: len(np.unique(values)) for name, values in columns.items()})
+    rng = np.random.default_rng([resolved.experiment.seed, 1])
+    column = columns.get(resolved.source.client_column or "")
+    late = 0 if resolved.method.pooled else resolved.experiment.data.late_clients
+    dealt = resolved.partitioner.split(labels, column, clients=clients + late, rng=rng)
+    roster, newcomers = dealt.split_at(clients)
+    return roster, newcomers if late else None

@@ -1,0 +1,75 @@
+"""Threads of one compute thread each: clients' work, one client after the other on each. The number of threads changes no bit."""
+
+from __future__ import annotations
+
+import copy
+import os
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from sordino.kernels import fastest
+from sordino.methods.context import ClientContext
+from sordino.models import FlatSpace, Net
+from sordino.models.state import Unmoved
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Whose turn it is, when, and on how many rows."""
+
+    client: int
+    round: int
+    size: int
+
+
+class Workers:
+    """Every thread has a model of its own to work in."""
+
+    def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
+        self._count = workers or (1 if device.type != "cpu" else os.cpu_count() or 1)
+        self._space, self._seed, self._device = space, seed, device
+        self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
+        for _ in range(self._count):
+            self._nets.put(fastest(copy.deepcopy(net)))
+        self._unmoved = Unmoved(net)
+        self._pool = ThreadPoolExecutor(self._count, initializer=torch.set_num_threads, initargs=(1,))
+
+    def context(self, net: Net, place: Place) -> ClientContext:
+        return ClientContext(
+            net=net,
+            space=self._space,
+            client=place.client,
+            round=place.round,
+            size=place.size,
+            seed=self._seed,
+            device=self._device,
+        )
+
+    def each(self, places: Sequence[Place], work: Callable[[int, ClientContext], T]) -> list[T]:
+        """Do `work` at every place, by its number. A lone one gets the caller's thread and all of its cores."""
+
+        def one(number: int) -> T:
+            net = self._nets.get()
+            try:
+                done = work(number, self.context(net, places[number]))
+                self._unmoved.check(net)
+                return done
+            finally:
+                self._nets.put(net)
+
+        return [one(0)] if len(places) == 1 else self.map(one, range(len(places)))
+
+    def map(self, function: Callable[[U], T], items: Sequence[U]) -> list[T]:
+        """The same for work that needs no model."""
+        return list(self._pool.map(function, items))
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
