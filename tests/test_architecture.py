@@ -19,7 +19,7 @@ LAYERS = [
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"report", "demo", "audit", "testing", "testing_options", "extend"},
+    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -45,6 +45,7 @@ SIBLINGS_ALLOWED = {
     "methods",
     "audit",
     "testing",
+    "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -1,11 +1,13 @@
 """The command line: one sentence and exit code 2 for each mistake, nothing half-written."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sordino.cli import main
@@ -191,6 +193,38 @@ def test_a_run_says_so_too(sordino, file):
 def test_mistakes_are_json_too(sordino, file, tmp_path):
     result = sordino("run", file, "--set", "privacy.epsilon=0", "--json")
     assert "greater than 0" in json.loads(result.stderr)["error"]
+
+
+def test_predict_and_export_use_the_finished_run(sordino, file, tmp_path):
+    assert sordino("run", file, "--out", "run").returncode == 0
+    np.save("images.npy", np.zeros((3, 8, 8), np.uint8))
+    rows = json.loads(sordino("predict", "run", "images.npy", "--out", "told.csv", "--json").stdout)
+    assert [row["row"] for row in rows] == [1, 2, 3]
+    assert all(sum(row["probabilities"].values()) == pytest.approx(1) for row in rows)
+    assert (tmp_path / "told.csv").read_text().startswith("row,prediction,probability 0,")
+    assert "Predictions for 3 rows" in sordino("predict", "run", "images.npy").stdout
+    found = json.loads(sordino("export", "run", "--to", "safetensors", "--json").stdout)
+    assert found == {"folder": "run/export-safetensors", "files": ["model.safetensors", "prediction.json", "README.md"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("predict", "nowhere", "x.npy"), "nowhere/prediction.json cannot be read"),
+        (("predict", "run", "x.npy"), "A file to predict was expected at x.npy, but there is none"),
+        (("predict", "run", "wide.npy"), "takes images of 8 x 8 pixels|takes uint8 images"),
+        (("predict", "run", "images.npy", "--keep", "name"), "--keep takes columns of a table"),
+        (("predict", "run", "images.npy", "--client", "0"), "gives all clients one model; leave the client out"),
+        (("export", "run", "--out", "."), "holds other files, and an export needs a folder of its own"),
+    ],
+)
+def test_mistakes_with_a_model_get_one_sentence(sordino, file, arguments, sentence):
+    sordino("run", file, "--out", "run", "--set", "rounds=1")
+    np.save("images.npy", np.zeros((3, 8, 8), np.uint8))
+    np.save("wide.npy", np.zeros((3, 8, 8)))
+    result = sordino(*arguments)
+    assert result.returncode == 2
+    assert re.search(sentence, result.stderr) and result.stderr.count("\n") == 1
 
 
 def test_help_does_not_import_torch():

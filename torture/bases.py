@@ -40,7 +40,8 @@ def shrunk(table: Table, public: Path) -> Table:
     if "data" in small_table.get("start", {}):
         small_table["start"]["data"]["source"] = str(public)
     data["clients"] = min(data.get("clients", 1), CLIENTS)
-    data["options"] = {**data.get("options", {}), "limit": ROWS, "test_limit": TEST_ROWS}
+    own_split = {} if isinstance(data.get("test"), dict) else {"test_limit": TEST_ROWS}
+    data["options"] = {**data.get("options", {}), "limit": ROWS, **own_split}
     if small_table["model"]["name"] not in {"mlp", "logistic"} and "resize" not in data["options"]:
         data["options"]["resize"] = 16
     if "late_clients" in data:

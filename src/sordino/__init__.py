@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sordino.engine.plan import Plan
+    from sordino.predict.predictor import Predictor
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "plan", "run"]
+__all__ = ["__version__", "load", "plan", "run"]
 
 
 def run(
@@ -31,6 +32,19 @@ def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
 
     checked, folder = _experiment(experiment, overrides)
     return make_plan(checked, folder=folder)
+
+
+def load(folder: str | Path, *, client: str | None = None) -> Predictor:
+    """The model of a finished run, of the release of a secure one, or of an export, ready to be used.
+
+    With `client`, the own model of that client of a personalised simulation, which hides the other clients and not this one.
+
+    >>> predictor = sordino.load("runs/hospital")
+    >>> predictor.predict(frame), predictor.predict_proba(frame), predictor.classes, predictor.model
+    """
+    from sordino.predict.loading import load as load_model
+
+    return load_model(folder, client=client)
 
 
 def _experiment(given: str | Path | Mapping[str, Any], overrides: tuple[str, ...]) -> tuple[Any, Path]:

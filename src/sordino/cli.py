@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from sordino.core import SordinoError
+from sordino.predict.commands import export, predict
 from sordino.sentences import first_line, shown
 from sordino.startup import quick_imports, with_what_it_needs
 
@@ -116,6 +117,7 @@ def show(
         return
     with quick_imports():
         from sordino.engine.record import RunRecord, read_summary
+        from sordino.report.scores import scores_tables
         from sordino.report.terminal import curve, summary_table
 
     summary = read_summary(folder)
@@ -126,7 +128,11 @@ def show(
 
         figures = [accuracy_figure({summary["name"]: metrics}), *diagnostics_figures(record.read_diagnostics())]
         write_page(summary["name"], figures, figure)
-    _show({**summary, "metrics": metrics}, as_json, lambda: [summary_table([summary]), curve(metrics)])
+    _show(
+        {**summary, "metrics": metrics},
+        as_json,
+        lambda: [summary_table([summary]), *scores_tables(summary), curve(metrics)],
+    )
 
 
 @app.command()
@@ -234,6 +240,10 @@ def sweep(
     _show(rows, as_json, lambda: sweep_table(rows))
 
 
+app.command()(predict)
+app.command()(export)
+
+
 @app.command()
 def methods(as_json: AsJson = False) -> None:
     """List every choice on every axis."""
@@ -275,25 +285,39 @@ def data_list(as_json: AsJson = False) -> None:
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
+        from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
+        from sordino.data.locate import relative_to
         from sordino.engine.dealing import federate
         from sordino.engine.resolved import resolve
         from sordino.experiment import read
         from sordino.outside import look_beside
+        from sordino.report.columns import columns_tables
 
     experiment = read(file, tuple(overrides or ()))
     look_beside(file.resolve().parent)
-    federated = federate(resolve(experiment))
+    with relative_to(file.resolve().parent):
+        federated = federate(resolve(experiment))
     source = federated.source
     labels = source.train.labels.numpy()
-    counts = {
+    counts: dict[str, Any] = {
         "clients": federated.partition.clients,
+        "client_names": federated.names,
         "sizes": federated.sizes,
         "classes": source.classes,
+        "class_names": source.class_names,
+        "columns": tables_of(source.layout),
         "test": source.n_test,
         "held_out": 0 if federated.held_out is None else len(federated.held_out.indices),
     }
-    _show(counts, as_json, lambda: label_chart(federated.partition, labels, source.class_names))
+    _show(
+        counts,
+        as_json,
+        lambda: [
+            *columns_tables(counts["columns"]),
+            label_chart(federated.partition, labels, source.class_names, federated.names),
+        ],
+    )
 
 
 def _show(value: Any, as_json: bool, draw: Any) -> None:

@@ -145,6 +145,10 @@ class PrivacySection(Section):
 class EngineSection(Section):
     """How the work is done; nothing here changes what is promised."""
 
+    name: Literal["simulate", "process"] = "simulate"
+    """Where clients are: in this process, or each in a process of its own with its own rows, noise, limits and ledger."""
+    client_seconds: float = Field(default=600.0, gt=0, le=1e6)
+    """How long a client in another process may take for one request before its seat counts as empty."""
     device: PlainName = "cpu"
     schedule: Literal["auto", "workers", "stacked"] = "auto"
     workers: int = Field(default=0, ge=0, le=1024)
@@ -182,7 +186,11 @@ class Experiment(Section):
     def fingerprint(self) -> str:
         """What identifies a run: everything that can change its numbers."""
         relevant = self.model_dump(
-            mode="json", exclude={"name": True, "engine": {"workers", "checkpoint_every", "keep_features"}}
+            mode="json",
+            exclude={
+                "name": True,
+                "engine": {"name", "client_seconds", "workers", "checkpoint_every", "keep_features"},
+            },
         )
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -35,6 +35,11 @@ def look_beside(folder: Path) -> None:
     _Beside.folder = folder.resolve()
 
 
+def experiment_folder() -> Path:
+    """Where the experiment at hand lies, as `look_beside` was told, for processes that begin on its behalf."""
+    return _Beside.folder or Path.cwd()
+
+
 def imported(path: str, *, axis: str) -> object:
     """What `module:Class` names, for a member of this axis; an inner class may follow after a dot."""
     module_name, _, attributes = path.partition(":")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LONGEST_SHOWN = 200
 """Characters of a value that an error message shows."""
 
@@ -9,6 +11,13 @@ LONGEST_SHOWN = 200
 def shown(value: object) -> str:
     """A value as a sentence shows it."""
     return _cut(repr(value))
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Names as a sentence lists them, the first few where there are many."""
+    words = [str(name) for name in names]
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return _cut(", ".join(words[:most]) + more)
 
 
 def first_line(error: BaseException) -> str:

@@ -45,7 +45,15 @@ def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     except SordinoError as error:
         if f"[{where.partition('.')[0]}" in str(error) or not where:
             raise
-        raise SordinoError(f"In [{where}]: {error}") from error
+        raise SordinoError(_inside(str(error), where)) from error
+
+
+def _inside(sentence: str, where: str) -> str:
+    """A sentence about a table inside this section, with the section's name before the table's."""
+    for start in ("In [", "["):
+        if sentence.startswith(start):
+            return f"{start}{where}.{sentence.removeprefix(start)}"
+    return f"In [{where}]: {sentence}"
 
 
 def member(registry: Registry[Any], table: Mapping[str, Any], *, where: str) -> Any:

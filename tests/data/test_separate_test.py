@@ -123,11 +123,14 @@ def test_a_test_table_may_call_its_label_otherwise(table) -> None:
     ("test", "sentence"),
     [
         ("age,town,label\n9,Ulm,perhaps\n", "class of '.*test.csv' called 'perhaps'"),
-        ("age,town,label\n9,Rome,yes\n", "category of column 'town' called 'Rome'"),
+        (
+            "age,town,label\n9,Rome,yes\n",
+            "Column 'town' of .*test.csv should hold one of Bonn, Kiel, Ulm, but got 'Rome' in row 1",
+        ),
         ("age,label\n9,yes\n", "column in .*test.csv called 'town'"),
-        ("age,town,label\nold,Ulm,yes\n", "'age' of the test source .* holds words, but numbers in the training set"),
+        ("age,town,label\nold,Ulm,yes\n", "Column 'age' of .*test.csv should hold numbers, but got 'old' in row 1"),
         ("age,town,label\n9,Ulm,1\n", "are numbers, but those of the training set are words such as 'maybe'"),
-        ("age,town,label\n,Ulm,yes\n", "NaN, infinite or missing value, first in row 1"),
+        ("age,town,label\n,Ulm,yes\n", "Column 'age' of .*test.csv has no value in row 1 below the header"),
         ("age,town,label\n", "holds no examples"),
         (TRAIN, "4 rows of the test source .* are also rows of the private set"),
     ],

@@ -1,14 +1,18 @@
 """What a secure run publishes tells nothing of who was drawn."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from test_paid_runs import cut_off_in_round, secure
 
 import sordino
+from sordino.cli import main
+from sordino.engine.class_scores import NAMES
 from sordino.engine.verify import verify
 from sordino.privacy.noise import SecureNoise, SeededNoise
+from sordino.report.terminal import summary_table
 
 COHORT_TELLING = (
     "bytes_up",
@@ -54,11 +58,24 @@ def test_a_release_holds_no_figure_of_the_cohort(tiny, tmp_path, method):
         "model.safetensors",
         "summary.json",
         "metrics.jsonl",
+        "prediction.json",
     }
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not keys_of(published(tmp_path / "run")) & set(COHORT_TELLING)
     assert not [key for key in keys_of(published(tmp_path / "run")) if key.startswith("non_private")]
     verify(tmp_path / "run")
+
+
+def test_a_release_can_be_shown_by_whoever_gets_it(tiny, tmp_path, capsys, monkeypatch):
+    sordino.run(secure(tiny), out=tmp_path / "run")
+    shutil.copytree(tmp_path / "run" / "release", tmp_path / "elsewhere" / "release")
+    monkeypatch.setattr("sys.argv", ["sordino", "show", str(tmp_path / "elsewhere" / "release"), "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["epsilon"]["public"]["epsilon"] <= 4.0 and len(shown["metrics"]) > 0
+    assert summary_table([shown]).row_count == 1
 
 
 class FixedCohort(SecureNoise):
@@ -79,12 +96,12 @@ def test_runs_with_different_cohorts_publish_the_same_figures(tiny, tmp_path, mo
     told = []
     for share in (0.1, 0.6):
         monkeypatch.setattr(FixedCohort, "share", share)
-        monkeypatch.setattr("sordino.engine.simulate.SecureNoise", FixedCohort)
+        monkeypatch.setattr("sordino.engine.noise_sources.SecureNoise", FixedCohort)
         table = secure(tiny, method={"name": method}, privacy=METHODS[method])
         sordino.run(table, out=tmp_path / f"run-{share}")
         release = published(tmp_path / f"run-{share}")
         for row in (release["summary"], *release["metrics"]):
-            for name in ("accuracy", "auroc", "accuracy_epsilon_area"):
+            for name in ("accuracy", "auroc", "accuracy_epsilon_area", *NAMES):
                 row.pop(name, None)
         told.append(release)
     assert told[0] == told[1]

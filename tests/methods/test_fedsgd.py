@@ -72,7 +72,7 @@ def test_laplace_noise_has_the_variance_of_plain_composition(client):
     """b = 2Tξ/(dε) and variance 2b²; the sampling error of the measured one is √(5/draws) = 0.09 %."""
     tariff, sizes, _ = priced(fedsgd("laplace"))
     scale = 2 * ROUNDS * CLIPS["laplace"] / (sizes[client] * BUDGETS["laplace"][client])
-    assert tariff.multiplier(client) * tariff.clip.bound / sizes[client] == pytest.approx(scale, rel=1e-6)
+    assert tariff.multiplier(client) * tariff.clip.bound / sizes[client] == pytest.approx(scale, rel=1e-4)
     assert drawn_variance(tariff, client, sizes[client]) == pytest.approx(2 * scale**2, rel=4e-3)
 
 

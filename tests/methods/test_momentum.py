@@ -39,8 +39,8 @@ def trained(sizes, **method):
     )
     sums = [{} for _ in range(ROUNDS)]
 
-    def watch(line, index, value):
-        sums[line.round][line.participants[0]] = value.double()
+    def watch(grant, part, value):
+        sums[grant.round][grant.client] = value.double()
 
     everyone = [rows(size, seed) for seed, size in enumerate(sizes)]
     dp_sgd = resolve(table).method

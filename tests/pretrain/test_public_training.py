@@ -1,5 +1,7 @@
 """One loop, one differing step: what SAM and DPAdapter share with ordinary training, and how a training resumes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from pretraining import DIGITS, context, same
@@ -88,6 +90,16 @@ def test_the_same_training_is_done_once_and_anything_else_anew():
         steps.clear()
         other.train(context(**count))
         assert steps
+
+
+def test_those_who_need_the_same_training_at_the_same_time_do_it_once():
+    start, steps = Standard(**COMMON, seed=77), []
+    told = {"progress": lambda done, total: steps.append(done)}
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: start.train(context(**told)), range(3)))
+    assert len(steps) == 30
+    assert all(same(found[0].weights, other.weights) for other in found)
+    assert not list(store.store_folder().glob("*/.*"))
 
 
 def test_a_seed_of_its_own_makes_the_start_the_same_for_every_experiment_seed():

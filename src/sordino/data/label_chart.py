@@ -17,7 +17,9 @@ SHADES = "░▒▓█"
 COLD, HOT = (58, 84, 140), (255, 196, 61)
 
 
-def label_chart(partition: Partition, labels: Labels, class_names: tuple[str, ...]) -> RenderableType:
+def label_chart(
+    partition: Partition, labels: Labels, class_names: tuple[str, ...], client_names: tuple[str, ...] = ()
+) -> RenderableType:
     """One line per client and one block per class, brighter and fuller the larger the class's share of the client.
 
     Exact counts are not private: the chart is a diagnostic of a simulation, and says so.
@@ -37,7 +39,10 @@ def label_chart(partition: Partition, labels: Labels, class_names: tuple[str, ..
     for client in range(shown):
         held = int((counts[client] > 0).sum())
         table.add_row(
-            str(client), f"{counts[client].sum():,}", _blocks(shares[client] / shares.max(), width), str(held)
+            client_names[client] if client_names else str(client),
+            f"{counts[client].sum():,}",
+            _blocks(shares[client] / shares.max(), width),
+            str(held),
         )
     legend = f"{SHADES[-1]} is {shares.max():.0%} of a client's examples."
     note = f"{legend} Exact counts: a non-private diagnostic of a simulation."

@@ -15,8 +15,8 @@ MOST_UNDECLARED_CLASSES = 1000
 
 def name_classes(raw: Raw, settings: SourceSettings) -> tuple[str, ...]:
     """One name per class: as declared, as the format says, or taken from the labels if nobody says."""
-    names = settings.class_names or raw.class_names
-    declared = settings.classes or len(settings.class_names) or raw.classes or len(names)
+    names = settings.declared_classes or raw.class_names
+    declared = settings.class_count or raw.classes or len(names)
     if names and len(names) == declared:
         return names
     if declared:
@@ -73,6 +73,7 @@ def _numbers(labels: Array, settings: SourceSettings) -> Array:
     strange = ~np.isfinite(flat) | (flat != np.floor(flat)) if flat.dtype.kind == "f" else np.zeros(len(flat), bool)
     if strange.any():
         raise SordinoError(
-            f"Labels of {settings.source!r} must be whole numbers, but one is {flat[strange][0]}; mend or drop it."
+            f"Labels of {settings.source!r} must be whole numbers, but one is {flat[strange][0]}; mend or drop it, or cut a target on "
+            "a scale (regression is not supported) into classes."
         )
     return flat.astype(np.int64)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from sordino.core import SordinoError
+from sordino.data.columns import Column
 from sordino.data.settings import Kind, SourceSettings
 from sordino.sentences import first_line
 
@@ -43,8 +44,10 @@ class Raw:
     class_names: tuple[str, ...] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
-    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of a table: the columns that are learnt from, each with its categories, or with none where it holds numbers."""
+    layout: Mapping[str, Column] = field(default_factory=dict)
+    """Of a table: the columns that are learnt from, as they were declared or found."""
+    notes: tuple[str, ...] = ()
+    """What a person should know before trusting a run on it."""
 
 
 class Format(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sordino.core import SordinoError
 from sordino.data import images
@@ -57,11 +58,18 @@ def to_examples(array: Array, labels: Array, rows: Array, kind: Kind, settings: 
     """The chosen rows, and images of those alone brought to size."""
     if not np.array_equal(rows, np.arange(len(labels))):
         array, labels = array[rows], labels[rows]
-    dtypes: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}
-    inputs = torch.from_numpy(array.astype(dtypes[kind], copy=False))
+    inputs = to_tensor(array, kind)
     if kind == "image":
         inputs = images.fit(inputs, resize=settings.resize, channels=settings.channels)
     return Examples(inputs=inputs, labels=torch.from_numpy(labels), normalisation=_normalisation(kind, settings))
+
+
+def to_tensor(array: Array, kind: Kind) -> Tensor:
+    """Inputs in the type that examples of this kind have."""
+    return torch.from_numpy(np.ascontiguousarray(array.astype(_DTYPES[kind], copy=False)))
+
+
+_DTYPES: Mapping[Kind, type[np.generic]] = {"image": np.uint8, "tabular": np.float32, "text": np.int64}
 
 
 def drawn(count: int, seed: int, stream: int) -> Array:

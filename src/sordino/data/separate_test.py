@@ -9,6 +9,7 @@ import numpy as np
 
 from sordino.core import SordinoError
 from sordino.data.checks import refuse_mismatch
+from sordino.data.columns import tables_of
 from sordino.data.evaluation_rows import SeparateSource
 from sordino.data.examples import Examples
 from sordino.data.labels import are_words, number_labels
@@ -82,7 +83,6 @@ def find_separate(test: SeparateSource, settings: SourceSettings, training: Raw)
             f"The test source {test.source!r} holds examples of {what}, but the training set has {expected}; save them alike, "
             "or set resize and channels in [data.options]."
         )
-    _refuse_other_layout(found, test.source)
     _refuse_other_classes(found, test.source)
     return found
 
@@ -98,22 +98,13 @@ def _fitted(test: SeparateSource, settings: SourceSettings, training: Raw, shape
         resize=shape[1] if square else settings.resize,
         channels=shape[0] if training.kind == "image" else settings.channels,
         classes=None,
-        class_names=settings.class_names or training.class_names,
+        class_names=settings.declared_classes or training.class_names,
         label_column=test.label_column or settings.label_column,
         text_column=test.text_column or settings.text_column,
         client_column=None,
-        columns=tuple(training.layout),
-        categories={name: words for name, words in training.layout.items() if words},
+        columns=tables_of(training.layout),
+        categories={},
     )
-
-
-def _refuse_other_layout(found: Separate, source: str) -> None:
-    for name, expected in found.training.layout.items():
-        if bool(found.raw.layout.get(name)) != bool(expected):
-            here, there = ("words", "numbers") if not expected else ("numbers", "words")
-            raise SordinoError(
-                f"Column {name!r} of the test source {source!r} holds {here}, but {there} in the training set; save them alike."
-            )
 
 
 def _refuse_other_classes(found: Separate, source: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 from sordino.core import SordinoError, Visibility
+from sordino.data.columns import Column, columns_of
+from sordino.data.columns.dialect import MISSING_WORDS, Dialect
 
 Kind = Literal["image", "tabular", "text"]
 
@@ -26,14 +29,17 @@ _RANGES = {
 class SourceSettings:
     """Where a data set is, how to read it, and whether it is public or private.
 
-    Everything here is public. `classes`, `class_names` and `categories` may be left out, in which case they are taken
-    from the data; whoever leaves them out declares that they, like the number of examples, may be known to all.
-    `mean`, `std` and `scale` are constants of the person's choosing and are never computed from the data.
+    Everything here is public. `classes` (a list of names, or how many there are) and what `columns` declares may be left out, in
+    which case they are taken from the data; whoever leaves them out declares that they, like the number of examples, may be known
+    to all. `mean`, `std`, `scale` and the bounds of columns are constants of the person's choosing and never computed from data.
+
+    `columns` lists the columns of a table to learn from, by name or each with a table: docs/data.md describes them. `separator`
+    is taken from the header where it is not given; `decimal`, `thousands` and `na` say how a table writes its values.
     """
 
     source: str
     visibility: Visibility
-    classes: int | None = None
+    classes: int | tuple[str, ...] | None = None
     class_names: tuple[str, ...] = ()
     test_fraction: float = 0.2
     limit: int | None = None
@@ -46,10 +52,34 @@ class SourceSettings:
     label_column: str = "label"
     client_column: str | None = None
     text_column: str | None = None
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] | dict[str, Any] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vocabulary: int = 8192
     length: int = 32
+    separator: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    na: tuple[str, ...] = MISSING_WORDS
+
+    @property
+    def declared_classes(self) -> tuple[str, ...]:
+        """The names of the classes, where a person gave any."""
+        return self.classes if isinstance(self.classes, tuple) else self.class_names
+
+    @property
+    def class_count(self) -> int | None:
+        """How many classes there are, where a person said so."""
+        return self.classes if isinstance(self.classes, int) else len(self.declared_classes) or None
+
+    @cached_property
+    def declared_columns(self) -> dict[str, Column]:
+        """The columns to learn from, where each is declared with its kind."""
+        return columns_of(self.columns) if isinstance(self.columns, dict) else {}
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How a table writes its values."""
+        return Dialect(decimal=self.decimal, thousands=self.thousands, na=self.na)
 
     def __post_init__(self) -> None:
         if self.visibility not in get_args(Visibility):
@@ -63,14 +93,43 @@ class SourceSettings:
         if self.channels not in (None, 1, 3):
             raise SordinoError(f"channels must be 1 (grey) or 3 (colour), not {self.channels}.")
         for name, (least, most) in _RANGES.items():
-            value = getattr(self, name)
+            value = self.class_count if name == "classes" else getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise SordinoError(f"{name} must be at least {least} and at most {most}, but got {value}.")
-        if self.class_names and self.classes not in (None, len(self.class_names)):
-            raise SordinoError(
-                f"classes is {self.classes} but class_names lists {len(self.class_names)}; make them agree."
-            )
+        self._check_classes()
         self._check_normalisation()
+        self._check_columns()
+
+    def _check_classes(self) -> None:
+        names = self.declared_classes
+        if isinstance(self.classes, tuple) and self.class_names:
+            raise SordinoError("classes and class_names both list the classes, but one list is enough; keep classes.")
+        if names and self.class_count != len(names):
+            raise SordinoError(f"classes is {self.classes} but class_names lists {len(names)}; make them agree.")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise SordinoError(f"classes should list every class once, but got {twice!r} twice; remove one.")
+
+    def _check_columns(self) -> None:
+        """Refuse columns that would give the answer away or are declared twice, and signs that no table has."""
+        for name, role in ((self.label_column, "label_column"), (self.client_column, "client_column")):
+            if name is not None and name in self.columns:
+                raise SordinoError(
+                    f"columns should list what is learnt from, but got {name!r}, which is the {role}; leave it out of columns."
+                )
+        declared = self.declared_columns
+        both = next((name for name in self.categories if name in declared), None)
+        if both is not None:
+            raise SordinoError(f"columns.{both} and categories both declare {both!r}; keep columns.{both}.")
+        if self.columns and self.text_column is not None:
+            raise SordinoError(
+                "columns and text_column were both given, but a model learns from one of them; keep one."
+            )
+        if self.separator is not None and (len(self.separator) != 1 or self.separator == self.decimal != "."):
+            raise SordinoError(
+                f"separator should be one sign other than the decimal one, such as ';', but got {self.separator!r}; correct it."
+            )
+        _ = self.dialect
 
     def _check_normalisation(self) -> None:
         constants = (*self.mean, *self.std, 1.0 if self.scale is None else self.scale)
@@ -93,3 +152,7 @@ class SourceFacts:
     groups: Mapping[str, int] = field(default_factory=dict)
     set_aside: bool = False
     """Whether the test rows are drawn from the training rows, because the source has no test split of its own."""
+    notes: tuple[str, ...] = ()
+    """What a person should know before trusting a run on it."""
+    group_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The distinct values of each client column, in their order."""

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from sordino.core import SordinoError, Visibility
 from sordino.data.checks import check_labels, check_range, refuse_mismatch
+from sordino.data.client_names import group_names
+from sordino.data.columns import Column
 from sordino.data.evaluation_rows import NOT_SAID, EvaluationRows, SeparateSource, SetAside
 from sordino.data.examples import Examples
 from sordino.data.labels import name_classes, number_labels
@@ -61,6 +63,10 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    layout: Mapping[str, Column] = field(default_factory=dict)
+    """Of a table: the columns that are learnt from, as they were declared or found."""
+    notes: tuple[str, ...] = ()
+    """What a person should know before trusting a run on it."""
     set_aside: bool = False
     """Whether the test rows were drawn from the training rows, because the source has no test split of its own."""
     origin: Origin | None = None
@@ -130,6 +136,8 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        layout=raw.layout,
+        notes=raw.notes,
         set_aside=_sets_aside(raw, test),
         origin=Origin(settings=settings, seed=seed, test=test),
     )
@@ -162,6 +170,7 @@ def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = 
     n_test = len(test_rows)
     if isinstance(test, SeparateSource):
         n_test = len(find_separate(test, settings, raw).rows(seed))
+    found = {column: group_names(values) for column, values in _columns(raw, train_rows).items()}
     return SourceFacts(
         n_train=len(train_rows),
         n_test=n_test,
@@ -169,8 +178,10 @@ def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = 
         classes=len(class_names),
         kind=raw.kind,
         vocabulary=raw.vocabulary,
-        groups={column: len(np.unique(values)) for column, values in _columns(raw, train_rows).items()},
+        groups={column: len(values) for column, values in found.items()},
         set_aside=_sets_aside(raw, test),
+        notes=raw.notes,
+        group_names=found,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sordino.core import Private
+from sordino.data.client_names import group_names
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
 from sordino.data.holding_out import hold_out
@@ -17,6 +18,7 @@ from sordino.data.partition import Partition
 from sordino.data.public import digest
 from sordino.data.raw import Array
 from sordino.data.source import Source, labels_and_columns, load, test_labels
+from sordino.engine.client_names import client_names
 from sordino.engine.client_test_rows import Matched, match_test_rows
 from sordino.engine.resolved import Resolved
 from sordino.engine.roster import Roster
@@ -32,12 +34,14 @@ class Federated:
     """Clients that join when training is over, numbered on from the others."""
     held_out: Partition | None = None
     """Rows that clients keep from training, where evaluation is charged."""
+    names: tuple[str, ...] = ()
+    """What the clients that train are called, if they have names."""
 
     @property
     def roster(self) -> Roster:
         """What the server's side may know of the clients."""
         held_out = () if self.held_out is None else tuple(int(size) for size in self.held_out.sizes)
-        return Roster(sizes=tuple(int(size) for size in self.partition.sizes), held_out=held_out)
+        return Roster(sizes=tuple(int(size) for size in self.partition.sizes), held_out=held_out, names=self.names)
 
     @property
     def sizes(self) -> list[int]:
@@ -88,7 +92,9 @@ def federate(resolved: Resolved) -> Federated:
     source = load_source(resolved)
     partition, newcomers = _dealt_out(resolved, source.train.labels.numpy(), source.columns)
     partition, held_out = _held_out(resolved, partition)
-    return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out)
+    groups = {column: group_names(values) for column, values in source.columns.items()}
+    names = client_names(resolved, groups, clients=partition.clients)
+    return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out, names=names)
 
 
 def client_sizes(resolved: Resolved) -> list[int]:

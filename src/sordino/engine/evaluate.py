@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sordino.data.examples import Examples
+from sordino.engine.class_scores import class_scores
 from sordino.kernels import fastest
 from sordino.models import Net
 
@@ -26,24 +27,27 @@ class Scores:
     accuracy: float
     auroc: float | None
     """None where the examples are all of one class."""
+    others: Mapping[str, Any]
+    """What else there is to tell of public rows, by name: see engine/class_scores.py."""
 
 
 def evaluate(net: Net, examples: Examples, device: torch.device) -> Scores:
-    logits = _logits(net, examples, device)
+    found = logits(net, examples, device)
     return Scores(
-        accuracy=_share_right(logits, examples.labels),
-        auroc=macro_auroc(logits.double().softmax(1), examples.labels),
+        accuracy=_share_right(found, examples.labels),
+        auroc=macro_auroc(found.double().softmax(1), examples.labels),
+        others=class_scores(found, examples.labels),
     )
 
 
 def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
     """The share of examples whose most likely class is the right one."""
-    return _share_right(_logits(net, examples, device), examples.labels)
+    return _share_right(logits(net, examples, device), examples.labels)
 
 
 def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """For each example, whether its most likely class is the right one."""
-    return _logits(net, examples, device).argmax(1) == examples.labels
+    return logits(net, examples, device).argmax(1) == examples.labels
 
 
 def correct_as_it_is(net: Net, examples: Examples, device: torch.device) -> Tensor:
@@ -51,7 +55,8 @@ def correct_as_it_is(net: Net, examples: Examples, device: torch.device) -> Tens
     return _outputs(net, examples, device).argmax(1) == examples.labels
 
 
-def _logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
+def logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    """What the model makes of each example, with a fast copy of it."""
     return _outputs(fastest(copy.deepcopy(net)), examples, device)
 
 
@@ -64,8 +69,8 @@ def _outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
     return torch.cat(chunks)
 
 
-def _share_right(logits: Tensor, labels: Tensor) -> float:
-    return int((logits.argmax(1) == labels).sum()) / len(labels)
+def _share_right(found: Tensor, labels: Tensor) -> float:
+    return int((found.argmax(1) == labels).sum()) / len(labels)
 
 
 def macro_auroc(scores: Tensor, labels: Tensor) -> float | None:

@@ -43,6 +43,11 @@ class Request:
     """Whether the server adds the noise, so that the client hands out its bounded value."""
 
     @property
+    def nonce(self) -> str:
+        """A name for the request: that of its first grant."""
+        return next(iter(self.grants.values())).nonce
+
+    @property
     def grant(self) -> Grant:
         """The grant of a request that has one."""
         (only,) = self.grants.values()

@@ -14,9 +14,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sordino.core import View
+from sordino.data.locate import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.building import Model, check_start
+from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.features import frozen_body
@@ -25,6 +27,7 @@ from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
 from sordino.engine.tariff import Tariff, warnings_of
 from sordino.engine.traffic import BYTES_PER_NUMBER
+from sordino.engine.turns import turn_facts
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace
@@ -43,6 +46,7 @@ class Plan:
     experiment: Experiment
     tariff: Tariff
     epsilon: dict[View, Spent]
+    client_names: tuple[str, ...]
     epsilon_per_client: dict[int, float]
     """In the promised view, where clients pay unequally and there are few."""
     warnings: list[str]
@@ -83,6 +87,7 @@ class Plan:
                 }
                 for view, price in self.epsilon.items()
             },
+            "client_names": list(self.client_names),
             "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
@@ -113,6 +118,11 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
     look_beside(folder or Path.cwd())
+    with relative_to(folder or Path.cwd()):
+        return _planned(experiment, all_accountants=all_accountants, folder=folder or Path.cwd())
+
+
+def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> Plan:
     resolved = resolve(experiment)
     method, tuning = resolved.method, resolved.tuning
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
@@ -121,7 +131,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
-    start_warnings = check_start(resolved, model, folder=folder or Path.cwd())
+    start_warnings = check_start(resolved, model, folder=folder)
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
@@ -132,10 +142,12 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
+        client_names=client_names(resolved, facts.group_names, clients=len(sizes)),
         epsilon_per_client=tariff.each(experiment.privacy),
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(resolved, facts),
+            *facts.notes,
             *start_warnings,
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
@@ -148,6 +160,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
             **tariff.noise_facts(),
+            **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
             "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },
@@ -159,14 +172,14 @@ def _traffic(method: Method, space: FlatSpace) -> int:
 
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
-    """Data, the active cohort's models, updates and noise, and the model in work."""
+    """Data, the active cohort's models, updates and noise, what the mechanism keeps, and the model in work."""
     data = (
         (facts.n_train + facts.n_test)
         * torch.Size(facts.shape).numel()
         * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
     )
-    cohort = round(tariff.sampler.expected_cohort)
-    return data + (3 * cohort + 8) * space.size * BYTES_PER_NUMBER
+    cohort, kept = round(tariff.sampler.expected_cohort), tariff.mechanism.kept_vectors
+    return data + (3 * cohort + 8 + kept) * space.size * BYTES_PER_NUMBER
 
 
 def _seconds_per_round(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.data.public import public_source
 from sordino.engine.building import start_context
 from sordino.engine.dealing import load_source
@@ -33,7 +34,8 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         raise SordinoError(
             f"[start] is {experiment.start['name']!r}, which trains nothing; name one of {kinds} to pre-train."
         )
-    source = load_source(resolved)
+    with relative_to(folder):
+        source = load_source(resolved)
     task = resolved.tuning.source_task(Task(shape=source.shape, classes=source.classes))
     context = start_context(resolved, source, task, folder=folder, progress=progress)
     trained = start.train(context)

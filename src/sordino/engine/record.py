@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sordino import __version__
 from sordino.core import SordinoError
-from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_summary_file
+from sordino.engine.record_keys import read_experiment_file, read_metrics_file, read_published_file, read_summary_file
 from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment
 from sordino.files import (
@@ -33,7 +33,8 @@ from sordino.kernels.native import SWITCH, library
 from sordino.methods.method import State
 from sordino.privacy.ledger_file import read_book
 
-MODEL = "model.safetensors"
+MODEL, PREDICTION = "model.safetensors", "prediction.json"
+RELEASE = "release"
 KERNELS, TORCH_ALONE = "compiled kernels", "torch alone"
 SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
@@ -67,7 +68,7 @@ class RunRecord:
         self.summary = folder / "summary.json"
         self.diagnostics = folder / "non-private-diagnostics"
         self.personal = folder / "private-to-each-client"
-        self.release = folder / "release"
+        self.release = folder / RELEASE
 
     @property
     def model(self) -> Path:
@@ -162,8 +163,8 @@ class RunRecord:
         return self.personal / f"after-{rounds_done:05d}-rounds.safetensors"
 
     def forget_personal_files(self, *, except_for: int) -> None:
-        for path in self.personal.glob("after-*-rounds.safetensors"):
-            if path != self.personal_file(except_for):
+        for path in self.personal.rglob("after-*-rounds.safetensors"):
+            if path.name != self.personal_file(except_for).name:
                 path.unlink()
 
     def load_checkpoint(self) -> Checkpoint | None:
@@ -216,8 +217,9 @@ class RunRecord:
         *,
         release: Release | None,
         provenance: dict[str, str],
+        prediction: dict[str, Any],
     ) -> None:
-        """Write the model with what it was trained on, then the summary: a folder with a summary is complete.
+        """Write the model with what it was trained on and what `prediction` needs, then the summary: with that, a folder is complete.
 
         With a `release`, the model and all that may be published of the run lie in a folder of their own.
         """
@@ -228,7 +230,9 @@ class RunRecord:
                 self.release / "metrics.jsonl", "".join(to_json(row) + "\n" for row in release.metrics).encode()
             )
             write_whole(self.release / "summary.json", _json_file({"schema": SCHEMA, **release.summary}))
-        write_whole((self.folder if release is None else self.release) / MODEL, content)
+        beside = self.folder if release is None else self.release
+        write_whole(beside / PREDICTION, _json_file(prediction))
+        write_whole(beside / MODEL, content)
         digests = {"model_sha256": hashlib.sha256(content).hexdigest()}
         write_whole(self.summary, _json_file({"schema": SCHEMA, **summary, **digests}))
 
@@ -246,12 +250,13 @@ def _json_file(content: dict[str, Any]) -> bytes:
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a finished run, or of the part of one that may be published, given that folder."""
     path = folder / "summary.json"
     if not path.exists():
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
         )
-    return read_summary_file(path)
+    return read_published_file(path) if folder.resolve().name == RELEASE else read_summary_file(path)
 
 
 def facts_digest(facts: Mapping[str, Any]) -> str:

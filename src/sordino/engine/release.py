@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, View
+from sordino.engine import class_scores
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.record import Release
 from sordino.engine.tariff import Tariff
@@ -28,6 +29,7 @@ KEPT_BACK = frozenset(
     {
         "bytes_down",
         "bytes_up",
+        "client_names",
         "ledger_head",
         "ledger_lines",
         "non_private_diagnostics",
@@ -37,7 +39,15 @@ KEPT_BACK = frozenset(
     }
 )
 """Fields of a summary that stay with the server."""
-PUBLISHED_METRICS = ("round", "accuracy", "accuracy_charged", "accuracy_noise_deviation", "auroc", "view")
+PUBLISHED_METRICS = (
+    "round",
+    "accuracy",
+    "accuracy_charged",
+    "accuracy_noise_deviation",
+    "auroc",
+    *class_scores.NAMES,
+    "view",
+)
 ROUND_LABELS = ("update", "steps")
 """Lines that are charged for those who were drawn; all others are charged to everyone."""
 

@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
+from sordino.data.locate import relative_to
 from sordino.data.public import public_source
 from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object
@@ -92,7 +93,8 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     look_beside(Path(begun["facts"]["folder"]))
     experiment = checked(begun["experiment"])
     resolved = resolve(experiment)
-    own = load_source(resolved)
+    with relative_to(Path(begun["facts"].get("folder", "."))):
+        own = load_source(resolved)
     task = Task(shape=own.shape, classes=own.classes)
     net = resolved.tuning.finish(make_model(resolved, task, vocabulary=own.vocabulary).net)
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))

@@ -13,12 +13,15 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
+from sordino.engine.engines import make_engine, settle
 from sordino.engine.federation import FederationServer
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
+from sordino.engine.prediction_file import Prediction
 from sordino.engine.record import Checkpoint, RunRecord, facts_digest
 from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
@@ -26,7 +29,6 @@ from sordino.engine.run_facts import noise_facts
 from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.simulate.allocator import tune_allocator
-from sordino.engine.simulate.simulator import Simulator
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
 from sordino.engine.traffic import Traffic
@@ -76,6 +78,7 @@ def run_experiment(
     begin = folder or Path.cwd()
     look_beside(begin)
     with ExitStack() as closing:
+        closing.enter_context(relative_to(begin))
         is_new = not out.exists()
         if not is_new:
             closing.enter_context(record.locked())
@@ -124,20 +127,19 @@ class _Run:
     ) -> None:
         self.setup, self.record, self.watch = setup, record, watch
         self._finish_now = finish
-        self.clients = Simulator(setup)
-        closing.callback(self.clients.close)
         first = setup.space.read(setup.net)
         data_digest = setup.loaded.digest()
         facts = settled or {
-            **self.clients.settle(first),
+            **settle(setup, first),
             **setup.tariff.multipliers.to_json(),
             "data_digest": data_digest,
             "folder": str(folder),
         }
-        self.clients.use(facts)
         self.schedule = facts["schedule"]
         checkpoint = record.load_checkpoint()
         self.ledger = _make_ledger(setup, record, facts, data_digest)
+        self.clients = make_engine(setup, schedule=self.schedule, folder=record.personal, run=self.ledger.run)
+        closing.callback(self.clients.close)
         if settled is None:
             self.ledger.create()
             record.begin(setup.resolved, facts)
@@ -336,7 +338,11 @@ class _Run:
             data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
         )
         self.record.finish(
-            user_state_dict(setup.resolved.tuning.finish(setup.whole)), summary, release=release, provenance=origin
+            user_state_dict(setup.resolved.tuning.finish(setup.whole)),
+            summary,
+            release=release,
+            provenance=origin,
+            prediction=Prediction.of(setup).to_json(),
         )
         return summary
 

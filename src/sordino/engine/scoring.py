@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sordino.engine import class_scores
 from sordino.engine.charged_evaluation import ChargedEvaluation
 from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import FederationServer
@@ -19,12 +20,12 @@ from sordino.privacy.mechanisms import UPDATE
 
 
 def scores(setup: Setup, federation: FederationServer, model: Tensor, *, round_number: int) -> dict[str, Any]:
-    """Accuracy and AUROC for a round's metrics, with what is to be known of the accuracy's noise where it has any."""
+    """For a round's metrics: accuracy, AUROC and more on public rows, or a charged accuracy and what is to be known of its noise."""
     evaluation = setup.tariff.evaluation
     if evaluation is None:
         setup.space.write(setup.net, model)
         found = evaluate(setup.net, setup.federated.source.public_test, setup.device)
-        return {"accuracy": found.accuracy, "auroc": found.auroc}
+        return {"accuracy": found.accuracy, "auroc": found.auroc, **found.others}
     slots = federation.roster.held_out
     noisy = evaluation.accuracy(_noisy_total(evaluation, federation, model, round_number), slots)
     return {
@@ -67,8 +68,9 @@ def _noisy_total(
 
 
 def about_accuracy(last: Mapping[str, Any]) -> dict[str, Any]:
-    """What a summary says of its accuracy, by the metrics of the last round."""
+    """What a summary says of its accuracy and beside it, by the metrics of the last round."""
     return {
+        **{name: last.get(name) for name in class_scores.NAMES},
         "accuracy_charged": last.get("accuracy_charged", False),
         "accuracy_noise_deviation": last.get("accuracy_noise_deviation"),
     }

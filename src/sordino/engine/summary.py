@@ -64,6 +64,7 @@ def summarise(
         "method": experiment.method["name"],
         "tuning": experiment.tuning["name"],
         "tuning_facts": setup.resolved.tuning.plan_facts(setup.whole),
+        "class_names": list(setup.loaded.source.class_names),
         "accuracy": last.get("accuracy"),
         "auroc": last.get("auroc"),
         **about_accuracy(last),
@@ -82,6 +83,7 @@ def summarise(
         if simulated
         else "",
         "clients": tariff.sampler.clients,
+        "client_names": list(setup.loaded.names) if ledger.clients <= LISTED else [],
         "expected_cohort": tariff.sampler.expected_cohort,
         "rounds": rounds,
         "rounds_planned": experiment.rounds,
@@ -104,6 +106,7 @@ def summarise(
             *([] if last else [NOT_MEASURED]),
             *warnings_of(tariff, privacy, rows=sum(setup.federated.sizes)),
             *warnings_about_test_rows(setup.resolved, setup.loaded.source),
+            *setup.loaded.source.notes,
             *setup.start_warnings,
         ],
         "non_private_diagnostics": diagnostics,

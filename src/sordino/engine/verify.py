@@ -9,7 +9,6 @@ from typing import Any
 
 from sordino.core import VIEWS, SordinoError, View
 from sordino.engine.record import RunRecord, facts_digest, read_summary
-from sordino.engine.record_keys import read_published_file
 from sordino.experiment import experiment as checked
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.ledger_file import Book, read_book
@@ -82,7 +81,7 @@ def _check_summary(
 
 
 def _check_release(record: RunRecord, priced: dict[View, float]) -> None:
-    published = read_published_file(record.release / "summary.json")
+    published = read_summary(record.release)
     for view in VIEWS:
         claim = float(published["epsilon"][view]["epsilon"])
         if claim < priced[view] and not _same(claim, priced[view]):

@@ -49,6 +49,10 @@ class DpPfedDsu(TwoPhase):
     head_extractor: Literal["masked", "dense"] = "masked"
     """Under which extractor heads are tuned and clients tested."""
 
+    @property
+    def job_kinds(self) -> tuple[type, ...]:
+        return (SparseTurn,)
+
     def __post_init__(self) -> None:
         if self.straight_through == "larger" and self.backward_share < self.share:
             raise SordinoError(

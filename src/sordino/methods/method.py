@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -49,9 +49,6 @@ class Method(ABC):
         see `sordino.methods.dp_fedprox.DpFedProx`, or "Add a method" in CONTRIBUTING.md
     """
 
-    job_kinds: ClassVar[tuple[type, ...]] = ()
-    """Kinds of work that `round` hands to the verbs besides `job`; a client does no other."""
-
     @property
     @abstractmethod
     def unit(self) -> Unit:
@@ -73,6 +70,11 @@ class Method(ABC):
 
         `state["model"]` is the model, as one flat tensor; other entries are the method's own.
         """
+
+    @property
+    def job_kinds(self) -> tuple[type, ...]:
+        """Kinds of work that `round` hands to the verbs besides `job`, as frozen dataclasses; clients elsewhere do no other."""
+        return ()
 
     @property
     def protected(self) -> bool:

@@ -96,11 +96,13 @@ class Distilled(Teaching, Start):
         teaching = Teaching(**{name: getattr(self, name) for name in Teaching.__dataclass_fields__})
         model = {"source": body.settings.source, "sides": vars(sides), "weights": fingerprint(weights)}
         store = self._store(teaching, public, model, context)
-        if (found := store.trained()) is not None:
-            return found
-        pupil = copy.deepcopy(teacher.body)
-        Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
-        return store.keep(pupil.state_dict(), {"settings": vars(teaching), "model": model})
+
+        def teach() -> tuple[dict[str, Tensor], dict[str, object]]:
+            pupil = copy.deepcopy(teacher.body)
+            Lessons(teaching, teacher, pupil, public.train, sides, context.device).run(store, context.progress)
+            return pupil.state_dict(), {"settings": vars(teaching), "model": model}
+
+        return store.once(teach)
 
     def _sides(self, body: PreparedBody, facts: StartFacts) -> Sides:
         pupil = self.lesson_side or body.settings.side
@@ -127,14 +129,15 @@ class Distilled(Teaching, Start):
     def _projection(self, body: PreparedBody, pupil: Trained, public: Source, context: StartContext) -> Trained:
         """The mean and the directions of the pupil's features."""
         model = {**context.model, "weights": fingerprint(pupil.weights)}
-        store = self._store(self, public, model, context)
-        if (found := store.trained()) is not None:
-            return found
-        body.to(context.device).eval()
-        chosen = torch.randperm(len(public.train), generator=torch.Generator().manual_seed(self.seed))
-        features = _coarse_features(body, public.train.take(chosen[: self.projection_images]), context)
-        mean, directions = fit_projection(features, body.settings.components, shrinkage=self.shrinkage)
-        return store.keep({"mean": mean, "directions": directions}, {"settings": vars(self), "model": model})
+
+        def fit() -> tuple[dict[str, Tensor], dict[str, object]]:
+            body.to(context.device).eval()
+            chosen = torch.randperm(len(public.train), generator=torch.Generator().manual_seed(self.seed))
+            features = _coarse_features(body, public.train.take(chosen[: self.projection_images]), context)
+            mean, directions = fit_projection(features, body.settings.components, shrinkage=self.shrinkage)
+            return {"mean": mean, "directions": directions}, {"settings": vars(self), "model": model}
+
+        return self._store(self, public, model, context).once(fit)
 
     def _store(self, settings: Teaching, public: Source, model: Mapping[str, object], context: StartContext) -> Store:
         key = key_of(settings, public, model=model, classes=self.source_classes, seed=self.seed, device=context.device)

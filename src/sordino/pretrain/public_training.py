@@ -67,10 +67,12 @@ class PublicTraining(Start):
         self.check_set(source.name, rows=len(source.train))
         classes = self._classes(source.name, source.classes, context)
         store = Store(key_of(self, source, model=context.model, classes=classes, seed=seed, device=context.device))
-        if (found := store.trained()) is not None:
-            return found
-        loop = _Loop(self, context.build(classes, seed).to(context.device), source.train, seed, context)
-        return store.keep(loop.run(store), self.facts(context, source, classes=classes, seed=seed))
+
+        def train() -> tuple[dict[str, Tensor], dict[str, Any]]:
+            loop = _Loop(self, context.build(classes, seed).to(context.device), source.train, seed, context)
+            return loop.run(store), self.facts(context, source, classes=classes, seed=seed)
+
+        return store.once(train)
 
     def check(self, net: Net, facts: StartFacts) -> None:
         settings = public_settings(self.data, shape=facts.shape, where="start.data")

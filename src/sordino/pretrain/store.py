@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from sordino.core import SordinoError
 from sordino.data.locate import data_folder
 from sordino.data.public import digest
-from sordino.files import disk_errors, to_json, write_whole
+from sordino.files import locked, make_folder, remove_unfinished, to_json, write_whole
 
 if TYPE_CHECKING:
     from sordino.data.source import Source
@@ -37,8 +37,7 @@ class Trained:
 
     def write(self, folder: Path) -> None:
         """The weights, then the record: a folder with a record is whole."""
-        with disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_whole(folder / WEIGHTS, save(_plain(self.weights)))
         write_whole(folder / RECORD, to_json(dict(self.record), indent=2).encode())
 
@@ -94,6 +93,18 @@ class Store:
         self._folder = store_folder() / key
         self._checkpoint = self._folder / "checkpoint.safetensors"
 
+    def once(self, train: Callable[[], tuple[Mapping[str, Tensor], Mapping[str, Any]]]) -> Trained:
+        """This training as it was kept, or done now: `train` returns weights and facts to be kept with them.
+
+        One process at a time trains; another that needs the same training waits, and then finds it.
+        """
+        if (found := self.trained()) is not None:
+            return found
+        make_folder(self._folder)
+        with locked(self._folder / ".lock"):
+            remove_unfinished(self._folder)
+            return self.trained() or self._keep(*train())
+
     def trained(self) -> Trained | None:
         return read_trained(self._folder) if (self._folder / RECORD).exists() else None
 
@@ -117,12 +128,11 @@ class Store:
         )
 
     def save(self, at: Progressed) -> None:
-        with disk_errors(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         moving = {f"velocity/{number}": value for number, value in enumerate(at.velocities)}
         write_whole(self._checkpoint, save(_plain({**at.weights, **moving}), metadata={"epochs": str(at.epochs)}))
 
-    def keep(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Trained:
+    def _keep(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Trained:
         trained = Trained(weights=_plain(weights), record={"schema": SCHEMA, "key": self._key, **facts})
         trained.write(self._folder)
         self._checkpoint.unlink(missing_ok=True)

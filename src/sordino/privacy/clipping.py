@@ -80,6 +80,18 @@ def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounde
     return seal(clipped, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(factor == 0))
 
 
+def received_bounded(value: Tensor, clip: Clip) -> Bounded | None:
+    """A value that a client says is bounded, if it is: finite and no longer than the clip allows."""
+    length = float(_norm(value, clip.norm))
+    return seal(value, bound=clip.bound, norm=clip.norm, units=1) if length <= clip.bound else None
+
+
+def read_bounded(value: Bounded) -> Tensor:
+    """The bounded value itself, for a client that hands it to a server which adds the noise."""
+    total: Tensor = unwrap(value)
+    return total
+
+
 def sum_bounded(values: Sequence[Bounded], clip: Clip, *, like: Tensor) -> Bounded:
     """The sum of one bounded contribution per unit, each of the shape of `like`; of nobody's, a bounded zero."""
     _refuse_coarse(like)

@@ -92,7 +92,15 @@ class Permit:
             return torch.zeros_like(like)
         grant = self.grant
         stream = stream_id("noise", grant.line, verb, part, self._drawn.total())
-        wanted = Draw(scale=scale, stream=stream, round=grant.round, part=part, memory=self._door.memory)
+        wanted = Draw(
+            scale=scale,
+            stream=stream,
+            round=grant.round,
+            line=grant.line,
+            attempt=grant.attempt,
+            part=part,
+            memory=self._door.memory,
+        )
         return self._mechanism.draw(self._door.source, like, wanted)
 
 

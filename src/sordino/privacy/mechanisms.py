@@ -6,6 +6,7 @@ multiplier (Σ zᵢ⁻²)^(−1/2), sampled once. Some change with the rounds, t
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,10 @@ class Draw:
     stream: int
     """The name of the draw; with seeded noise, the same name gives the same values."""
     round: int = 0
+    line: int = 0
+    """The number of the ledger's line that was charged for it."""
+    attempt: int = 0
+    """Which time the run was taken up; with noise that cannot be repeated, lines of an earlier attempt may be lost."""
     part: str = UPDATE
     memory: dict[str, Tensor] = field(default_factory=dict)
     """What the mechanism keeps from round to round on this side: it may read and replace entries. Kept with the checkpoint, as
@@ -99,6 +104,9 @@ class Mechanism(ABC):
     clips_as_one: ClassVar[bool] = False
     """Whether it needs gradients clipped as one, and not group by group."""
 
+    weighs_turns: ClassVar[bool] = False
+    """Whether a plan should weigh what clients' turns cost against what they gain."""
+
     @abstractmethod
     def event(self, noise_multiplier: float) -> DpEvent:
         """What one release with this multiplier costs, as an event of dp-accounting."""
@@ -114,6 +122,15 @@ class Mechanism(ABC):
     def plan_facts(self, noise_multiplier: float, run: RunShape) -> dict[str, str]:
         """What a plan should say of this mechanism besides noise and cost."""
         return {}
+
+    @property
+    def kept_vectors(self) -> int:
+        """How many vectors as long as the update it keeps from round to round."""
+        return 0
+
+    def sum_error(self, rounds: int) -> float:
+        """How far the noise of rounds that are added up strays, in multiples of one release's: root mean square over rounds."""
+        return math.sqrt((rounds + 1) / 2)
 
     def public_examples(self) -> PublicExamples | None:
         """The public examples it needs, if any."""

@@ -93,7 +93,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
             f"{share_text(summary['accuracy'])}{_noise(summary)}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
             *(_epsilon_cell(summary, view) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
-            f"{summary['seconds']:.1f}",
+            f"{summary['seconds']:.1f}" if "seconds" in summary else "–",
         )
     return table
 
@@ -109,7 +109,7 @@ def _noise(summary: Mapping[str, Any]) -> str:
 
 def _own_mix(summary: Mapping[str, Any]) -> str:
     """Clients' figures of themselves, and below them those of clients that joined late."""
-    clients = summary["non_private_diagnostics"].get("non_private_clients")
+    clients = summary.get("non_private_diagnostics", {}).get("non_private_clients")
     if not clients:
         return ""
     late = f"\nlate {clients['newcomers']['mean']:.1%}" if "newcomers" in clients else ""
@@ -133,14 +133,18 @@ def _epsilon_cell(summary: Mapping[str, Any], view: str) -> str:
 
 def _unequal(summary: Mapping[str, Any]) -> str:
     """ε of each client, where they differ and there are few."""
-    each = summary["epsilon"][summary["view"]]["per_client"]
+    each = summary["epsilon"][summary["view"]].get("per_client", {})
     if len(set(each.values())) < 2 or len(each) > LISTED:
         return ""
-    return _per_client(summary["view"], each, f"{escape(summary['name'])}: ")
+    return _per_client(summary["view"], each, summary.get("client_names", ()), f"{escape(summary['name'])}: ")
 
 
-def _per_client(view: str, each: Mapping[str, float], of: str = "") -> str:
-    return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
+def _per_client(view: str, each: Mapping[str, float], names: Sequence[str], of: str = "") -> str:
+    """ε of each client, by its name where clients have other names than their numbers."""
+    if not names:
+        return f"{of}ε {view} of clients 0 to {len(each) - 1}: {', '.join(map(epsilon_text, each.values()))}"
+    named = (f"{escape(names[int(client)])} {epsilon_text(epsilon)}" for client, epsilon in each.items())
+    return f"{of}ε {view} of each client: {', '.join(named)}"
 
 
 def verification_table(found: Mapping[str, Any]) -> Table:
@@ -255,7 +259,7 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
             f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}",
         )
     if plan["epsilon_per_client"]:
-        table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"]))
+        table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"], plan["client_names"]))
     for warning in plan["warnings"]:
         table.add_row(Text("note", style="yellow"), Text(warning))
     return table

@@ -27,7 +27,7 @@ class ImageFolder:
     def read(path: Path, settings: SourceSettings) -> Raw:
         train = path / "train" if (path / "train").is_dir() else path
         test = next((path / name for name in ("test", "val") if train != path and (path / name).is_dir()), None)
-        names = settings.class_names or tuple(folder.name for folder in _folders(train))
+        names = settings.declared_classes or tuple(folder.name for folder in _folders(train))
         if not names:
             raise SordinoError(f"{train} has no class sub-folders; make one sub-folder of images for each class.")
         return Raw(

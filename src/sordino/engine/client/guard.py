@@ -1,10 +1,22 @@
-"""Who at the client decides whether a request is answered at all."""
+"""Who at the client decides whether a plan is agreed to and a request answered."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
 
+from sordino.core import VIEWS, SordinoError
+from sordino.engine.client.lifetime import LifetimeLedger
+from sordino.engine.client.limits import Limits
 from sordino.engine.messages import Request
+from sordino.privacy.accounting import spent
+from sordino.privacy.pricing import neighbours_in
+
+if TYPE_CHECKING:
+    from sordino.engine.tariff import Tariff
+    from sordino.experiment import Experiment
 
 
 class Guard(Protocol):
@@ -18,3 +30,59 @@ class NoGuard:
 
     def admit(self, request: Request) -> None:
         return
+
+
+@dataclass(kw_only=True)
+class OwnGuard:
+    """A client's own limits and its own ledger.
+
+    Formal guarantee: the whole price of a run as planned is in the client's ledger before its first request is answered. A grant
+    is spent once, also after a restart; where noise is seeded, the very same request may be answered again, with the same bits.
+    """
+
+    client: int
+    limits: Limits
+    ledger: LifetimeLedger
+    run: str
+    repeatable: bool
+    """Whether noise is seeded, so that an answer can be given again without telling anything new."""
+
+    def agree(self, experiment: Experiment, tariff: Tariff) -> None:
+        """Agree to a plan, or refuse it with the limit that it breaks; one that was agreed to before costs nothing more."""
+        self.limits.check_method(experiment.method["name"], tariff.noise_drawn)
+        if self.ledger.knows(self.run):
+            return
+        bills = {view: tariff.bill(self.client, view) for view in VIEWS}
+        privacy = experiment.privacy
+        for view, bill in bills.items():
+            neighbours = neighbours_in(view, privacy.neighbours)
+            run, lifetime = (
+                spent(events, delta=privacy.delta, neighbours=neighbours).epsilon if tariff.protected else math.inf
+                for events in (bill, self.ledger.total(view) + bill)
+            )
+            self.limits.check_epsilon(view, run=run, lifetime=lifetime)
+        self.ledger.agree(self.run, experiment.name, bills)
+
+    def admit(self, request: Request) -> None:
+        digest = _digest(request)
+        for grant in request.grants.values():
+            if grant.client != self.client or grant.run != self.run:
+                raise SordinoError(
+                    f"A grant of client {self.client} in this run was expected, but got one of client {grant.client} in run "
+                    f"{grant.run[:8]}…; nothing is released for it."
+                )
+            before = self.ledger.spent_for(grant.nonce)
+            if before is not None and not (self.repeatable and before == digest):
+                raise SordinoError(
+                    f"The grant of line {grant.line} was spent before; nothing is released for it a second time."
+                )
+            self.limits.check_noise(grant.parts[0].noise_multiplier, server_noises=request.server_noises)
+            if before is None:
+                self.ledger.spend(grant, digest)
+
+
+def _digest(request: Request) -> str:
+    """Of everything that an answer depends on besides the client's own rows."""
+    model = request.model.detach().cpu().contiguous().view(-1).numpy().tobytes()
+    facts = (request.kind, request.round, request.repeat, request.clip, request.server_noises, request.upload_shape)
+    return blake2b(repr(facts).encode() + model, digest_size=16).hexdigest()

@@ -1,13 +1,14 @@
 """What clients keep for themselves. In a simulation it lies with the engine, as private values that no upload contains.
 
-The two openings here stand for places on the client's own side of the boundary: its disk, where what it keeps survives a
-crash, and its screen, where it sees how well its own model does. A simulation shows the second to the researcher, labelled
-as outside every guarantee; a secure run does not open it.
+The openings here stand for places on the client's own side of the boundary: its disk, where what it keeps survives a
+crash, and its screen, where it sees how well its own model does, and uses it. A simulation shows the second to the researcher,
+labelled as outside every guarantee; a secure run does not open it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from sordino.core import Private, SordinoError, unwrap
 from sordino.files import make_folder, write_whole
+
+T = TypeVar("T")
 
 
 class PersonalStore:
@@ -65,3 +68,10 @@ def show_to_researcher(values: list[Private[float]], *, simulation: bool) -> lis
     if not simulation:
         raise SordinoError("Clients' own figures are private; they are shown in simulations alone.")
     return [unwrap(value) for value in values]
+
+
+def hand_to_owner(value: Private[T], *, simulation: bool) -> T:
+    """A client's own model, for the client itself; outside every guarantee, and in simulations alone."""
+    if not simulation:
+        raise SordinoError("A client's own model is private to it; the simulator hands it out in simulations alone.")
+    return unwrap(value)

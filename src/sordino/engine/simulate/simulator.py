@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,15 @@ from sordino.privacy.door import ClientDoor
 class Simulator:
     """Answers requests on this machine. It is made for one phase of a run, and entered anew for the next."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, schedule: ScheduleName = "workers") -> None:
         self._noise = client_noise(setup.experiment)
-        self._schedule: ScheduleName = "workers"
+        self._schedule: ScheduleName = schedule
         self._zeroed = 0
         self._begin(setup)
 
     def _begin(self, setup: Setup) -> None:
-        engine = setup.experiment.engine
         self._setup = setup
-        self._workers = Workers(
-            setup.net, setup.space, seed=setup.experiment.seed, device=setup.device, workers=engine.workers
-        )
+        self._workers = _make_workers(setup)
         self._personal = _personal_store(setup)
         self.transport = LocalTransport(
             runtime=self._runtime,
@@ -41,30 +39,6 @@ class Simulator:
             workers=self._workers,
             schedule=self._schedule,
         )
-
-    def settle(self, start: Tensor) -> dict[str, Any]:
-        """How clients' work is done, decided once when a run first begins; a resumed run reads it from the record."""
-        setup = self._setup
-        asked = setup.experiment.engine.schedule
-        if asked == "stacked":
-            refuse_unstackable(setup.net, setup.method.job)
-        if asked != "auto" or len(setup.phases) > 1:
-            return {"schedule": "workers" if asked == "auto" else asked, "trial_seconds": {}}
-        sizes = setup.federated.sizes
-        name, seconds = choose(
-            setup.net,
-            self._workers,
-            setup.method.job,
-            cohort=round(setup.tariff.sampler.expected_cohort),
-            rows=sum(sizes) // len(sizes),
-            shape=setup.federated.source.shape,
-            start=start,
-        )
-        return {"schedule": name, "trial_seconds": seconds}
-
-    def use(self, facts: dict[str, Any]) -> None:
-        """Work as it was settled."""
-        self._schedule = self.transport.schedule = facts["schedule"]
 
     def enter(self, setup: Setup) -> None:
         """Go on in another phase; what clients kept belongs to the old coordinates."""
@@ -105,6 +79,32 @@ class Simulator:
             personal=self._personal,
             anchors=self._setup.anchors,
         )
+
+
+def settle_schedule(setup: Setup, start: Tensor) -> dict[str, Any]:
+    """How clients' work is done, decided once when a run first begins; a resumed run reads it from the record."""
+    asked = setup.experiment.engine.schedule
+    if asked == "stacked":
+        refuse_unstackable(setup.net, setup.method.job)
+    if asked != "auto" or len(setup.phases) > 1:
+        return {"schedule": "workers" if asked == "auto" else asked, "trial_seconds": {}}
+    sizes = setup.federated.sizes
+    with closing(_make_workers(setup)) as workers:
+        name, seconds = choose(
+            setup.net,
+            workers,
+            setup.method.job,
+            cohort=round(setup.tariff.sampler.expected_cohort),
+            rows=sum(sizes) // len(sizes),
+            shape=setup.federated.source.shape,
+            start=start,
+        )
+    return {"schedule": name, "trial_seconds": seconds}
+
+
+def _make_workers(setup: Setup) -> Workers:
+    count = setup.experiment.engine.workers
+    return Workers(setup.net, setup.space, seed=setup.experiment.seed, device=setup.device, workers=count)
 
 
 def _personal_store(setup: Setup) -> PersonalStore | None:

@@ -1,0 +1,114 @@
+"""All clients of a run as processes of this machine, with the simulator's interface."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sordino.core import SordinoError
+from sordino.engine.process.hello import Beginning, enter_message
+from sordino.engine.process.transport import Peer, SocketTransport
+from sordino.engine.setup import Setup
+from sordino.engine.wire.message import Message
+from sordino.methods.method import State
+from sordino.outside import experiment_folder
+
+SMALL = 1 << 16
+"""Bytes of an answer that holds no numbers."""
+BEGIN_SECONDS = 120.0
+
+
+class Processes:
+    """One process a client: it has its rows, its noise, its limits and its ledger, and nothing of anybody else's."""
+
+    def __init__(
+        self, setup: Setup, *, folder: Path, run: str, limits: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
+        self._setup, self._folder = setup, folder
+        self._running: list[subprocess.Popen[bytes]] = []
+        clients = range(setup.federated.partition.clients)
+        peers = [Peer(client=client, connection=self._start()) for client in clients]
+        self.transport = SocketTransport(
+            peers=peers, method=setup.method, seconds=setup.experiment.engine.client_seconds
+        )
+        own = limits or {}
+        self._tell_all(
+            Beginning.of(
+                setup, client, run=run, folder=self._folder_of(client), limits=own.get(client, {})
+            ).to_message()
+            for client in clients
+        )
+        self.enter(setup)
+
+    def enter(self, setup: Setup) -> None:
+        """Begin a phase: every client gets the weights and its own rows."""
+        self._setup = setup
+        self._tell_all(enter_message(setup, peer.client) for peer in self.transport.peers)
+
+    @property
+    def zeroed(self) -> int:
+        return self.transport.zeroed
+
+    def figures(self, number: int, state: State) -> dict[str, Any]:
+        """None: nobody but a client sees its own figures."""
+        return {}
+
+    def keep(self, path: Path) -> None:
+        self._tell_all(self._about(path, "keep") for _ in self.transport.peers)
+
+    def recall(self, path: Path) -> None:
+        self._tell_all(self._about(path, "recall") for _ in self.transport.peers)
+
+    def close(self) -> None:
+        """Close every socket, whereupon the processes end by themselves; who does not is ended."""
+        self.transport.close()
+        for peer in self.transport.peers:
+            peer.connection.close()
+        for process in self._running:
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process of each client."""
+        return [process.pid for process in self._running]
+
+    def _about(self, path: Path, what: str) -> Message:
+        return Message(content={"what": what, "file": path.name})
+
+    def _folder_of(self, client: int) -> Path:
+        return self._folder / f"client-{client}"
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            handed = [str(theirs.fileno()), str(experiment_folder())]
+            command = [sys.executable, "-m", "sordino.engine.process.client", *handed]
+            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+            self._running.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment))
+        return ours
+
+    def _tell_all(self, messages: Iterable[Message]) -> None:
+        """Say something to every client; one that refuses or has gone is out for good, and the reason is kept."""
+        refused = []
+        for peer, message in zip(self.transport.peers, messages, strict=True):
+            if peer.gone:
+                continue
+            try:
+                said = peer.ask(message, seconds=BEGIN_SECONDS, largest=SMALL).content
+            except (EOFError, OSError, SordinoError) as error:
+                peer.gone = f"its process has ended ({error})"
+                continue
+            if said.get("what") == "refused":
+                peer.gone = str(said.get("because"))
+                refused.append(f"client {peer.client}: {peer.gone}")
+        if refused:
+            raise SordinoError(f"{len(refused)} clients refuse this run; {refused[0]}")
