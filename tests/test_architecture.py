@@ -14,14 +14,16 @@ from sordino.tuning import TUNINGS
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core"},
-    {"files", "settings", "kernels", "startup"},
+    {"core", "startup"},
+    {"outside", "conformity"},
+    {"registry"},
+    {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"report", "demo", "audit", "predict"},
+    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -47,6 +49,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "testing",
     "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))

@@ -38,6 +38,7 @@ from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.models.weights import user_state_dict
+from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
@@ -76,6 +77,7 @@ def run_experiment(
     tune_allocator()
     record = RunRecord(out)
     begin = folder or Path.cwd()
+    look_beside(begin)
     with ExitStack() as closing:
         closing.enter_context(relative_to(begin))
         is_new = not out.exists()
