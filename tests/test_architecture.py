@@ -23,6 +23,7 @@ LAYERS = [
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
+    {"sweeps"},
     {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
@@ -51,6 +52,8 @@ SIBLINGS_ALLOWED = {
     "audit",
     "testing",
     "predict",
+    "cli",
+    "sweeps",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

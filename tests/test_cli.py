@@ -85,7 +85,7 @@ def test_run_and_show_and_plan_agree(sordino, file, tmp_path):
 
 
 def test_tables_and_a_image_are_drawn(sordino, file, tmp_path):
-    assert "ε public" in sordino("run", file).stdout
+    assert "Accuracy and ε by view" in sordino("run", file).stdout
     shown = sordino("show", "runs/one", "--figure", "one.html")
     assert "accuracy over rounds" in shown.stdout
     assert "plotly" in (tmp_path / "one.html").read_text()[:5_000_000]
@@ -173,6 +173,59 @@ def test_a_wrong_file_or_folder_gets_one_sentence(sordino, mistake, file, tmp_pa
     result = sordino(*arguments)
     assert (result.returncode, sentence in result.stderr) == (2, True), result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+
+
+def test_a_sweep_goes_on_past_what_fails_and_says_so_at_the_end(sordino, file):
+    swept = sordino("sweep", file, "--over", "privacy.expected_cohort=3,99", "--seeds", "2")
+    assert swept.returncode == 1
+    assert "2 runs failed or could not be run" in swept.stdout
+    assert "2/2 expected_cohort=3, seed 2: done" in swept.stderr
+    assert "expected_cohort=99, seed 1; privacy.expected_cohort=99, seed 2)" in swept.stdout
+    assert "2 of 4 runs cannot be run, the others go on." in swept.stderr
+    content = json.loads(sordino("show", "sweeps/one", "--json").stdout)
+    assert [len(row["runs"]) for row in content["rows"]] == [2, 0]
+    assert "sweep.html" in {path.name for path in Path("sweeps/one").iterdir()}
+
+
+def test_sweeps_and_several_runs_are_shown_and_compared(sordino, file):
+    cases = '[[case]]\nmethod = "fedavg"\n[[case]]\nmethod = "dp-fedavg"\n'
+    file.write_text(file.read_text() + cases)
+    swept = sordino("sweep", file, "--over", "privacy.epsilon=5,50", "--seeds", "2", "--jobs", "2")
+    assert swept.returncode == 0, swept.stderr
+    assert "fedavg" in swept.stdout and "epsilon=5, 50" in swept.stdout
+    assert "The choice among them is not covered" in swept.stdout.replace("\n", " ")
+    compared = sordino("compare", "sweeps/one", "--csv", "all.csv", "--epsilon", "50")
+    assert "there is one method alone, dp-fedavg" in compared.stdout
+    assert "accuracy over ε (public view); a: dp-fedavg, b: fedavg" in compared.stdout
+    assert len(Path("all.csv").read_text().splitlines()) == 7
+    found = json.loads(sordino("compare", "sweeps/one", "--json").stdout)
+    assert found["configurations_tried"] == 3
+    runs = sorted(Path("sweeps/one").glob("*/seed-1"))
+    shown = sordino("show", "sweeps/one", *runs)
+    assert "3 configurations, accuracy over seeds" in shown.stdout and str(runs[0]) in shown.stdout
+    assert len(json.loads(sordino("show", *runs, "--json").stdout)) == 3
+    assert sordino("show", *runs, "--verify").stdout.count("ledger lines, unbroken") == 3
+
+
+def test_a_choice_is_priced(sordino, file):
+    chosen = sordino(
+        "sweep", file, "--over", "method.epochs=1,2", "--choose", "geometric", "--expected-runs", "2", "--json"
+    )
+    choice = json.loads(chosen.stdout)["choice"]
+    assert choice["epsilon"]["public"]["epsilon"] > 5.0 > choice["chosen"]["epsilon_of_the_run_alone"]["public"]
+    assert "covers the choice too" in sordino("compare", "sweeps/one").stdout.replace("\n", " ")
+    assert sordino("sweep", file, "--choose", "uniform").returncode == 2
+
+
+def test_colours_can_be_turned_off_anywhere(sordino, file, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    cyan = "36m"
+    assert cyan in sordino("run", "--help").stdout
+    for arguments in (["--no-color", "run", "--help"], ["run", "--no-color", "--help"]):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        assert cyan not in sordino(*arguments).stdout
 
 
 def test_a_reader_that_goes_away_hears_no_more(file, tmp_path):

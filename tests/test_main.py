@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from sordino.cli import stopped_sentence
 from sordino.engine.record import RunRecord
 
 PREPARED = """
@@ -100,7 +101,7 @@ workers = 2
 """
 
 
-STOPPED = "sordino: stopped; a run keeps its completed rounds and its ledger, and goes on with --resume.\n"
+KEPT = "sordino: stopped; completed rounds and their ledger are kept. Go on with: sordino run one.toml --out run --json --resume\n"
 
 
 def interrupted(folder, pauses, *settings):
@@ -124,7 +125,7 @@ def interrupted(folder, pauses, *settings):
 
 
 def test_ctrl_c_stops_a_run_that_can_go_on(tmp_path):
-    assert interrupted(tmp_path, []) == (130, "", STOPPED)
+    assert interrupted(tmp_path, []) == (130, "", KEPT)
 
 
 @pytest.mark.parametrize("pauses", [[0.001], [0.02, 0.001]])
@@ -132,7 +133,7 @@ def test_an_impatient_ctrl_c_stops_it_too_and_loses_nothing(tmp_path, pauses):
     """Signals that arrive together count once, so the sentence may come once or twice; a traceback never does."""
     code, output, errors = interrupted(tmp_path, pauses)
     assert (code, output) == (130, "")
-    assert set(errors.splitlines(keepends=True)) == {STOPPED}
+    assert set(errors.splitlines(keepends=True)) == {KEPT}
     record = RunRecord(tmp_path / "run")
     reached = record.load_checkpoint()
     assert reached is not None and reached.rounds_done >= 1
@@ -151,5 +152,18 @@ def test_ctrl_c_is_not_waited_for_where_shutting_down_takes_long():
 """
     started = time.monotonic()
     result = call(body, before="import signal; signal.signal(signal.SIGINT, signal.default_int_handler)")
-    assert (result.returncode, result.stderr) == (130, STOPPED)
+    assert (result.returncode, result.stderr) == (130, "sordino: stopped.\n")
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    {
+        ("--no-color", "run", "a b.toml"): "Go on with: sordino --no-color run 'a b.toml' --resume\n",
+        ("run", "a.toml", "--resume"): "Go on with: sordino run a.toml --resume\n",
+        ("sweep", "a.toml", "--seeds", "2"): "Go on with: sordino sweep a.toml --seeds 2\n",
+        ("show", "runs/a"): "sordino: stopped.\n",
+    }.items(),
+)
+def test_what_stopped_says_how_to_go_on(arguments, advice):
+    assert stopped_sentence(arguments).endswith(advice)

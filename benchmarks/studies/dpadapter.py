@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sordino.sweeps.grid import Sweep
+from sordino.sweeps.running import run_sweep
+
 from benchmarks.studies.study import markdown
+from sordino.core import SordinoError
 from sordino.engine.pretraining import pretrain
 from sordino.engine.robustness import measure, open_subject
-from sordino.engine.sweep import Sweep, run_sweep
 from sordino.experiment import Table, experiment
 from sordino.files import to_json, write_whole
 
@@ -152,7 +155,10 @@ def federated(out: Path, seeds: Sequence[int], radii: dict[str, float]) -> list[
 
 
 def sweep(table: Table, axes: dict[str, list[str]], out: Path, *, seeds: int) -> list[dict[str, Any]]:
-    return run_sweep(Sweep(table=table, axes=axes, seeds=seeds), out, folder=out, watch=lambda moment: None)
+    results = run_sweep(Sweep(table=table, axes=axes, seeds=seeds), out, folder=out)
+    if results.problems:
+        raise SordinoError(results.problems[0].sentence)
+    return list(results.rows)
 
 
 def mean(row: dict[str, Any], key: str) -> float:

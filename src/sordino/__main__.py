@@ -9,7 +9,7 @@ import sys
 import threading
 from types import FrameType
 
-from sordino.cli import STOPPED, STOPPED_SENTENCE
+from sordino.cli import STOPPED, stopped_sentence
 from sordino.cli import main as command
 
 SHOW_CURSOR = b"\x1b[?25h"
@@ -42,7 +42,7 @@ class Interrupt:
         if not self._again:
             self._again = True
             raise KeyboardInterrupt
-        os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + STOPPED_SENTENCE.encode())
+        os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + stopped_sentence(sys.argv[1:]).encode())
         os._exit(STOPPED)
 
 

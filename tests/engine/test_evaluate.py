@@ -13,7 +13,8 @@ from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.evaluate import accuracy_epsilon_area, evaluate, macro_auroc
 from sordino.engine.record import RunRecord
 from sordino.models import Net
-from sordino.report.terminal import plan_table, summary_table, sweep_table
+from sordino.report.sweep_table import sweep_table
+from sordino.report.terminal import plan_table, summary_table
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -95,11 +96,12 @@ def test_a_sweep_shows_auroc_and_area():
         "spread": float("nan"),
         "accuracies": [0.5],
         "auroc": 0.875,
-        "accuracy_epsilon_area": None,
+        "accuracy_epsilon_area": 0.25,
         "epsilon": dict.fromkeys(("public", "server", "client"), 1.0),
         "seconds": 1.0,
+        "runs": ["seed=1"],
     }
-    assert "0.875" in drawn(sweep_table([row])) and "–" in drawn(sweep_table([row]))
+    assert "0.875" in drawn(sweep_table([row])) and "area 0.250" in drawn(sweep_table([row]))
 
 
 @pytest.mark.parametrize(

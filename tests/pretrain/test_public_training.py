@@ -136,15 +136,20 @@ def test_a_public_set_that_shares_rows_with_the_private_one_is_refused(tiny, tmp
 
 
 def test_an_experiment_uses_a_start_and_a_sweep_trains_it_once(tiny, tmp_path):
-    from sordino.engine.sweep import Sweep, run_sweep
+    from sordino.sweeps.grid import Sweep
+    from sordino.sweeps.running import run_sweep
 
     start = {**COMMON, "name": "dpadapter", "data": {"source": "mnist5k", "visibility": "public", "limit": 200}}
     table = tiny(rounds=1, start={**start, "perturbation_batch": 100, "seed": 1})
-    stages = []
+    trained = set()
+
+    def look(progress):
+        trained.update(label for label, moment in progress.running.items() if moment.stage == "pre-training")
+
     run_sweep(
         Sweep(table=table, axes={"privacy.noise_multiplier": ["1", "2"]}, seeds=2),
         tmp_path / "sweep",
         folder=tmp_path,
-        watch=lambda moment: stages.append(moment.stage),
+        look=look,
     )
-    assert {stage for stage in stages if "pre-training" in stage} == {"run 1/4: pre-training"}
+    assert trained == {"noise_multiplier=1, seed 3"}

@@ -245,20 +245,36 @@ def _convolved(parts: list[tuple[Losses, int]], tail: float, limit: int) -> Loss
     return compose(parts, kept)
 
 
-def _rdp(releases: Releases, delta: float, neighbours: Neighbours) -> float:
-    """ε by Rényi DP at dp-accounting's default orders; infinite where an event has no curve."""
+def rdp_curve(events: Mapping[DpEvent, int], *, neighbours: Neighbours) -> tuple[Floats, Floats]:
+    """Orders, and the Rényi divergence of all `events` together at each; infinite where an event has no curve."""
     from dp_accounting import rdp
 
-    if delta == 0 or not all(_has_rdp_curve(event, neighbours) for event, _ in releases):
-        return math.inf
+    orders = np.asarray(rdp.RdpAccountant().orders, dtype=np.float64)
+    releases = canonical(events.items())
+    if not all(_has_rdp_curve(event, neighbours) for event, _ in releases):
+        return orders, np.full_like(orders, math.inf)
     steps = _fewer_multipliers(
         releases, lambda kind: MOST_FIXED_SIZE_RDP_CURVES if _fixed_size(kind) else MOST_RDP_CURVES
     )
-    total = np.sum([count * _rdp_curve(event, neighbours) for event, count in steps], axis=0)
-    return float(rdp.compute_epsilon(rdp.RdpAccountant().orders, total, delta)[0])
+    curves = (count * _rdp_curve(event, neighbours) for event, count in steps)
+    return orders, np.sum([np.zeros_like(orders), *curves], axis=0)
+
+
+def rdp_epsilon(orders: Floats, curve: Floats, *, delta: float) -> float:
+    """ε at δ of what has this RDP curve; infinite at δ = 0 and where the curve is."""
+    from dp_accounting import rdp
+
+    return math.inf if delta == 0 or np.isinf(curve).all() else float(rdp.compute_epsilon(orders, curve, delta)[0])
+
+
+def _rdp(releases: Releases, delta: float, neighbours: Neighbours) -> float:
+    """ε by Rényi DP at dp-accounting's default orders; infinite where an event has no curve."""
+    return math.inf if delta == 0 else rdp_epsilon(*rdp_curve(dict(releases), neighbours=neighbours), delta=delta)
 
 
 def _has_rdp_curve(event: DpEvent, neighbours: Neighbours) -> bool:
+    if isinstance(event, dp.NonPrivateDpEvent):
+        return False
     drawn = sampling(event)
     if drawn is None:
         return True

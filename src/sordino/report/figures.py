@@ -61,22 +61,23 @@ def accuracy_figure(runs: Mapping[str, Metrics]) -> go.Figure:
 
 
 def sweep_figure(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """Accuracy over the first swept setting, one line for each combination of the others, with the spread over seeds."""
+    """Accuracy over ε, or over the first swept setting, one line for each combination of the others, with the spread over seeds."""
     keys = list(rows[0]["settings"])
+    across = "privacy.epsilon" if "privacy.epsilon" in keys else next((key for key in keys if key != "case"), "case")
     lines: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        name = ", ".join(f"{key}={row['settings'][key]}" for key in keys[1:]) or keys[0]
-        lines.setdefault(name, []).append(row)
+        others = {key: value for key, value in row["settings"].items() if key != across}
+        lines.setdefault(", ".join(f"{key}={value}" for key, value in others.items()) or across, []).append(row)
     figure = go.Figure()
     for name, points in lines.items():
         figure.add_scatter(
-            x=[point["settings"][keys[0]] for point in points],
+            x=[point["settings"].get(across, "") for point in points],
             y=[point["accuracy"] for point in points],
             error_y={"array": [point["spread"] for point in points]},
             name=name,
             mode="lines+markers",
         )
-    figure.update_layout(xaxis_title=keys[0], yaxis_title="accuracy", yaxis_tickformat=".0%", template="plotly_white")
+    figure.update_layout(xaxis_title=across, yaxis_title="accuracy", yaxis_tickformat=".0%", template="plotly_white")
     return figure
 
 

@@ -1,20 +1,15 @@
-"""What the terminal shows: a progress bar while a run works, tables when it is done."""
+"""What the terminal shows of runs, plans and starts: tables that fit 80 columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from sordino.engine.run import Moment, Watcher
 
 VIEWS = ("public", "server", "client")
 LISTED = 20
@@ -22,48 +17,15 @@ LISTED = 20
 BARS = "▁▂▃▄▅▆▇█"
 
 
-@contextmanager
-def watching(*, quiet: bool) -> Iterator[Watcher]:
-    """A progress bar with round, accuracy, ε so far and the time that is left."""
-    if quiet:
-        yield lambda moment: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        state: dict[str, Any] = {}
-
-        def watch(moment: Moment) -> None:
-            if moment.note:
-                progress.console.print(Text(moment.note))
-            again = moment.done <= state.get("done", 0)
-            if moment.stage != state.get("stage") or again:
-                state.update(
-                    stage=moment.stage, facts="", task=progress.add_task(moment.stage, total=moment.total, facts="")
-                )
-            state["done"] = moment.done
-            if moment.accuracy is not None and moment.epsilon is not None:
-                state["facts"] = f"accuracy {moment.accuracy:.1%} at ε {epsilon_text(moment.epsilon)}"
-            progress.update(state["task"], completed=moment.done, total=moment.total, facts=state["facts"])
-
-        yield watch
-
-
 def epsilon_text(value: float | str) -> str:
     number = float(value)
+    if 0 < number < 1e-3:
+        return f"{number:.0e}"
     return "∞" if math.isinf(number) else f"{number:.3g}" if number >= 100 else f"{number:.3f}"
 
 
-def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
-    """One line per run, with ε in each view: of the worst client, at the run's δ."""
+def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> Table:
+    """One line per run, with ε in each view: of the worst client, at the run's δ. Runs go by their own names, or by these."""
     first = summaries[0]
     delta = first["epsilon"]["public"]["delta"]
     own = any(_own_mix(summary) for summary in summaries)
@@ -84,14 +46,14 @@ def summary_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
             ]
         ),
     )
-    table.add_column("run")
-    for column in ("accuracy", *(f"ε {view}" for view in VIEWS), "z", "s"):
+    table.add_column("run", overflow="fold")
+    for column in ("accuracy", *(f"ε\n{view}" for view in VIEWS), "z", "s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for summary in summaries:
+    for summary, name in zip(summaries, names or [summary["name"] for summary in summaries], strict=True):
         table.add_row(
-            f"{summary['name']}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
-            f"{share_text(summary['accuracy'])}{_noise(summary)}\n[dim]AUROC {number_text(summary.get('auroc'))}[/dim]{_own_mix(summary)}",
-            *(_epsilon_cell(summary, view) for view in VIEWS),
+            f"{escape(name)}\n[dim]{summary['method']}, {summary['unit']}[/dim]",
+            f"{share_text(summary['accuracy'])}{_noise(summary)}\n{_other_scores(summary)}{_own_mix(summary)}",
+            *(epsilon_text(summary["epsilon"][view]["epsilon"]) for view in VIEWS),
             f"{summary['noise_multiplier']:.3f}",
             f"{summary['seconds']:.1f}" if "seconds" in summary else "–",
         )
@@ -125,10 +87,9 @@ def number_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _epsilon_cell(summary: Mapping[str, Any], view: str) -> str:
-    text = epsilon_text(summary["epsilon"][view]["epsilon"])
+def _other_scores(summary: Mapping[str, Any]) -> str:
     area = summary.get("accuracy_epsilon_area")
-    return text if area is None or view != summary["view"] else f"{text}\n[dim]area {area:.3f}[/dim]"
+    return f"[dim]AUROC {number_text(summary.get('auroc'))}{'' if area is None else f'{chr(10)}area {area:.3f}'}[/dim]"
 
 
 def _unequal(summary: Mapping[str, Any]) -> str:
@@ -166,39 +127,6 @@ def verification_table(found: Mapping[str, Any]) -> Table:
     return table
 
 
-def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line per configuration: mean and standard deviation over seeds, and the worst ε of each view."""
-    seeds = len(rows[0]["accuracies"])
-    table = Table(
-        title=f"{len(rows)} configurations, {seeds} seeds each",
-        caption=f"{len(rows)} configurations touched the private data; choosing among them is not covered by any one ε",
-    )
-    own = "non_private_own_mix" in rows[0]
-    for column in (
-        *rows[0]["settings"],
-        "accuracy",
-        *(["own mix, outside ε"] if own else []),
-        "AUROC",
-        "area",
-        *(f"ε {view}" for view in VIEWS),
-        "seconds",
-    ):
-        table.add_column(column, justify="right")
-    for row in rows:
-        accuracies = [_mean_and_spread(row["accuracy"], float(row["spread"]))]
-        if own:
-            accuracies.append(_mean_and_spread(**{key: row["non_private_own_mix"][key] for key in ("mean", "spread")}))
-        epsilons = (epsilon_text(row["epsilon"][view]) for view in VIEWS)
-        table.add_row(
-            *row["settings"].values(),
-            *accuracies,
-            *(number_text(row[name]) for name in ("auroc", "accuracy_epsilon_area")),
-            *epsilons,
-            f"{row['seconds']:.1f}",
-        )
-    return table
-
-
 def pretrained_table(record: Mapping[str, Any], folder: str) -> Table:
     """What was trained on which public data, and where it lies."""
     public = record["public_set"]
@@ -222,14 +150,14 @@ def robustness_table(found: Sequence[Mapping[str, Any]]) -> Table:
         table.add_column(escape(str(one["folder"])), justify="right")
     for rows in zip(*(one["robust_accuracy"] for one in found), strict=True):
         table.add_row(
-            f"{rows[0]['noise']:g}", *(_mean_and_spread(row["accuracy"], float(row["spread"])) for row in rows)
+            f"{rows[0]['noise']:g}", *(mean_and_spread(row["accuracy"], float(row["spread"])) for row in rows)
         )
     for way in ("random", "ascent"):
         table.add_row(f"ρ {way}", *(f"{one['rho'][way]:.4g}" for one in found))
     return table
 
 
-def _mean_and_spread(mean: float, spread: float) -> str:
+def mean_and_spread(mean: float, spread: float) -> str:
     return f"{mean:.2%}" if math.isnan(spread) else f"{mean:.2%} ± {spread:.2%}"
 
 
