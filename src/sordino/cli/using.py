@@ -1,4 +1,4 @@
-"""Commands that use a trained model: predict, export."""
+"""Trained models in use."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""Every cell is planned before the first one runs, and cells that would give the same run share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sordino.core import SordinoError
+from sordino.engine.plan import Plan, make_plan
+from sordino.engine.record import RunRecord
+from sordino.experiment import Experiment, experiment
+from sordino.sweeps.grid import Cell
+
+WITHOUT_NOISE = {"epsilon": None, "noise_multiplier": None, "client_epsilon": None, "clip_norm": 1.0}
+"""Settings that change nothing where nothing is clipped or noised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A cell that can be run."""
+
+    cell: Cell
+    experiment: Experiment
+    plan: Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A cell that cannot be run, or failed, and why."""
+
+    cell: Cell
+    sentence: str
+
+
+def check(cells: Iterable[Cell], *, folder: Path) -> tuple[list[Ready], list[Problem]]:
+    """Plan every cell; where none can be run, the first one's sentence is raised."""
+    ready: list[Ready] = []
+    problems: list[Problem] = []
+    for cell in cells:
+        try:
+            ready.append(_planned(cell, folder))
+        except SordinoError as error:
+            problems.append(Problem(cell=cell, sentence=str(error)))
+    if problems and not ready:
+        raise SordinoError(problems[0].sentence)
+    return ready, problems
+
+
+def _planned(cell: Cell, folder: Path) -> Ready:
+    checked = experiment(cell.table)
+    return Ready(cell=cell, experiment=checked, plan=make_plan(checked, folder=folder))
+
+
+def places(ready: Iterable[Ready], out: Path) -> list[Path]:
+    """The folder of each cell's run: one for all cells whose runs are the same, and a finished one if there is any."""
+    ready = list(ready)
+    chosen: dict[str, Path] = {}
+    for one in ready:
+        here, key = out / one.cell.folder, identity(one)
+        if key not in chosen or (_finished(here) and not _finished(chosen[key])):
+            chosen[key] = here
+    return [chosen[identity(one)] for one in ready]
+
+
+def identity(one: Ready) -> str:
+    """The same for cells that give the same run: where nothing is charged, no budget changes anything."""
+    tariff, wanted = one.plan.tariff, one.experiment
+    if tariff.protected or tariff.before or tariff.evaluation is not None:
+        return wanted.fingerprint()
+    return wanted.model_copy(update={"privacy": wanted.privacy.model_copy(update=WITHOUT_NOISE)}).fingerprint()
+
+
+def refuse_others(ready: Iterable[Ready], out: Path) -> None:
+    """A finished run counts only if it is the run that this sweep asks for."""
+    for one in ready:
+        here = out / one.cell.folder
+        if _finished(here) and RunRecord(here).read_experiment()["fingerprint"] != one.experiment.fingerprint():
+            raise SordinoError(
+                f"{here} holds a finished run of another experiment; the file has changed since, so choose another --out folder."
+            )
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / "summary.json").exists()
