@@ -81,7 +81,9 @@ def test_what_has_no_common_price_is_refused(grid, tmp_path):
     with pytest.raises(SordinoError, match=r"same \[privacy\] delta, but got 0.001, 0.01"):
         run_choice(grid({"privacy.delta": ["1e-3", "1e-2"]}), read_rule("geometric", 2.0), tmp_path, folder=tmp_path)
     with pytest.raises(SordinoError, match="cannot be chosen"):
-        run_choice(grid({"privacy.expected_cohort": ["4", "99"]}), read_rule("geometric", 2.0), tmp_path, folder=tmp_path)
+        run_choice(
+            grid({"privacy.expected_cohort": ["4", "99"]}), read_rule("geometric", 2.0), tmp_path, folder=tmp_path
+        )
 
 
 def test_without_noise_nothing_finite_is_claimed(grid, tmp_path):

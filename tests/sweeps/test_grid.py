@@ -14,7 +14,12 @@ def folder_name(*point, case=""):
 
 def test_settings_that_differ_only_in_signs_have_folders_of_their_own():
     names = [folder_name("tuning={name='a,b'}"), folder_name("tuning={name='a;b'}")]
-    names += [folder_name("x=" + "1" * 300), folder_name("x=" + "1" * 301), folder_name(case="a/b"), folder_name(case="..")]
+    names += [
+        folder_name("x=" + "1" * 300),
+        folder_name("x=" + "1" * 301),
+        folder_name(case="a/b"),
+        folder_name(case=".."),
+    ]
     assert len(set(names)) == len(names)
     assert not any("/" in name or name == ".." for name in names)
 
@@ -47,7 +52,11 @@ def test_a_sweep_needs_a_seed(tiny):
 
 
 def test_a_case_joins_tables_and_replaces_what_has_a_name():
-    base = {"method": {"name": "dp-fedavg", "epochs": 2}, "privacy": {"clip_norm": 1.0, "delta": 1e-3}, "tuning": "full"}
+    base = {
+        "method": {"name": "dp-fedavg", "epochs": 2},
+        "privacy": {"clip_norm": 1.0, "delta": 1e-3},
+        "tuning": "full",
+    }
     changes = {"method": {"name": "fedceo"}, "privacy": {"clip_norm": 0.5}, "tuning": {"clip": "joint"}}
     assert merged(base, changes) == {
         "method": {"name": "fedceo"},
@@ -61,7 +70,8 @@ def test_a_case_joins_tables_and_replaces_what_has_a_name():
 def test_cases_and_axes_and_seeds_make_cells(tmp_path):
     path = tmp_path / "two.toml"
     path.write_text(
-        'rounds = 2\nseed = 5\n[privacy]\nepsilon = 1\n[[case]]\nmethod = "fedavg"\n[[case]]\nname = "ours"\nrounds = 3\nmethod.name = "dp-fedavg"\n'
+        'rounds = 2\nseed = 5\n[privacy]\nepsilon = 1\n[[case]]\nmethod = "fedavg"\n'
+        '[[case]]\nname = "ours"\nrounds = 3\nmethod.name = "dp-fedavg"\n'
     )
     sweep = read_sweep(path, ("privacy.delta=0.01",), over=["privacy.epsilon=2,4"], seeds=2)
     cells = list(sweep.cells())

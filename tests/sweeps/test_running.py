@@ -56,7 +56,10 @@ def test_a_cell_that_cannot_be_run_is_told_of_before_and_the_rest_goes_on(tiny, 
     grid = Sweep(table=tiny(rounds=1), axes={"privacy.expected_cohort": ["4", "99"]}, seeds=2)
     results, ran = run_labels(grid, tmp_path, jobs=jobs)
     assert len(ran) == 2
-    assert [problem.cell.label for problem in results.problems] == ["expected_cohort=99, seed 3", "expected_cohort=99, seed 4"]
+    assert [problem.cell.label for problem in results.problems] == [
+        "expected_cohort=99, seed 3",
+        "expected_cohort=99, seed 4",
+    ]
     assert all("at most 12 clients" in problem.sentence for problem in results.problems)
     assert [(len(row["runs"]), row["failed"]) for row in results.rows] == [(2, 0), (0, 2)]
     assert len(json.loads((tmp_path / "sweep.json").read_text())["problems"]) == 2
@@ -96,7 +99,9 @@ def test_runs_that_are_the_same_are_run_once(tiny, tmp_path):
     """Without privacy no budget changes a bit; the run of the first cell stands for all, and this is why it may."""
     table = tiny(rounds=2)
     table["privacy"].pop("noise_multiplier")
-    cases = [Case(name=name, settings={"method": {**table["method"], "name": name}}) for name in ("fedavg", "dp-fedavg")]
+    cases = [
+        Case(name=name, settings={"method": {**table["method"], "name": name}}) for name in ("fedavg", "dp-fedavg")
+    ]
     grid = Sweep(table=table, axes={"privacy.epsilon": ["2", "8"]}, seeds=1, cases=cases)
     results, ran = run_labels(grid, tmp_path / "both")
     assert ran == ["fedavg, epsilon=2, seed 3", "dp-fedavg, epsilon=2, seed 3", "dp-fedavg, epsilon=8, seed 3"]

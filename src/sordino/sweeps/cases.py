@@ -24,7 +24,9 @@ def take_cases(table: Table) -> list[Case]:
     """Take the cases out of a file's table; without a name of its own, a case goes by its method's."""
     tables = table.pop("case", [])
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-        raise SordinoError(f"[[case]] should be tables of settings, but got {shown(tables)}; write [[case]] above each.")
+        raise SordinoError(
+            f"[[case]] should be tables of settings, but got {shown(tables)}; write [[case]] above each."
+        )
     cases = [_case(one, number) for number, one in enumerate(tables, start=1)]
     for name, count in Counter(case.name for case in cases).items():
         if count > 1:
@@ -37,7 +39,9 @@ def _case(table: Table, number: int) -> Case:
     method = settings.get("method")
     name = table.get("name", method.get("name") if isinstance(method, dict) else method)
     if not isinstance(name, str) or not name.strip():
-        raise SordinoError(f"[[case]] number {number} needs a name or a method, but got {shown(name)}; add name = ... to it.")
+        raise SordinoError(
+            f"[[case]] number {number} needs a name or a method, but got {shown(name)}; add name = ... to it."
+        )
     return Case(name=name, settings=settings)
 
 

@@ -20,7 +20,11 @@ from sordino.files import make_folder, to_json, write_whole
 from sordino.pretrain.provenance import IDENTITY_FILE, KEY
 
 PUBLISHED = ("rule", "expected_runs", "candidates")
-KEPT_SECRET = {"epsilon": math.inf, "accountant": "none", "because": "it depends on the number of runs, which is secret"}
+KEPT_SECRET = {
+    "epsilon": math.inf,
+    "accountant": "none",
+    "because": "it depends on the number of runs, which is secret",
+}
 """Of the views that see every run: their ε would tell the public how many there were."""
 
 
@@ -39,7 +43,11 @@ def publish(choice: Mapping[str, Any], chosen: Path, out: Path) -> None:
         told = {**price, "accountant": "rdp"} if view == "public" else KEPT_SECRET
         summary["epsilon"][view] = {**summary["epsilon"][view], **told, "note": ""}
     about = {key: choice[key] for key in PUBLISHED}
-    content = {**summary, "accuracy_epsilon_area": None, "selection": {**about, "settings": choice["chosen"]["settings"]}}
+    content = {
+        **summary,
+        "accuracy_epsilon_area": None,
+        "selection": {**about, "settings": choice["chosen"]["settings"]},
+    }
     write_whole(target / "summary.json", to_json(content, indent=2).encode())
 
 

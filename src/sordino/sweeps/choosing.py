@@ -60,7 +60,9 @@ def _checked_candidates(sweep: Sweep, folder: Path) -> list[Ready]:
     for name in SAME:
         found = sorted({str(getattr(one.experiment.privacy, name)) for one in ready})
         if len(found) > 1:
-            raise SordinoError(f"A choice has one price, so all need the same [privacy] {name}, but got {', '.join(found)}.")
+            raise SordinoError(
+                f"A choice has one price, so all need the same [privacy] {name}, but got {', '.join(found)}."
+            )
     if len({one.plan.tariff.unit for one in ready}) > 1:
         raise SordinoError("A choice has one price, but these methods protect different units; choose among one kind.")
     return ready
@@ -91,7 +93,11 @@ def _choose(
         "runs_kept_secret": len(drawn),
     }
     if not drawn:
-        return {**about, "chosen": None, "sentence": "No run was drawn, so there is nothing to choose; that is part of the price."}
+        return {
+            **about,
+            "chosen": None,
+            "sentence": "No run was drawn, so there is nothing to choose; that is part of the price.",
+        }
     scores = [read_summary(place)["accuracy"] for place in where]
     best = max(range(len(drawn)), key=lambda number: -math.inf if scores[number] is None else scores[number])
     configuration = drawn[best].cell.configuration

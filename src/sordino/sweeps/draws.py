@@ -46,7 +46,9 @@ def settle_draws(candidates: Sequence[Ready], rule: Rule, out: Path) -> list[int
     if path.exists():
         found = read_json_object(path, KEYS, advice="choose another --out folder")
         if found["about"] != about:
-            raise SordinoError(f"{path} belongs to another choice; choose another --out folder, or ask for the same again.")
+            raise SordinoError(
+                f"{path} belongs to another choice; choose another --out folder, or ask for the same again."
+            )
         return [int(number) for number in found["draws"]]
     if (out / RESULTS).exists():
         raise SordinoError(

@@ -112,7 +112,9 @@ class _Pool:
         except (EOFError, OSError):
             process.join()
             del self._busy[connection]
-            self._told(number, Ended(f"Its process ended with exit code {process.exitcode}; it may have run out of memory."))
+            self._told(
+                number, Ended(f"Its process ended with exit code {process.exitcode}; it may have run out of memory.")
+            )
             if self._waiting:
                 self._next(*self._start())
             return
