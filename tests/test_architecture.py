@@ -6,18 +6,24 @@ from pathlib import Path
 import pytest
 
 import sordino
+from sordino.methods import METHODS
+from sordino.pretrain import STARTS
+from sordino.privacy.mechanisms import MECHANISMS
+from sordino.tuning import TUNINGS
 
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core"},
-    {"files", "settings", "kernels", "startup"},
+    {"core", "startup"},
+    {"outside", "conformity"},
+    {"registry"},
+    {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment"},
     {"models", "data"},
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"report", "demo", "audit", "predict"},
+    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -26,6 +32,7 @@ TRUSTED = {
     "core.py",
     "privacy/clipping.py",
     "privacy/door.py",
+    "engine/process/ownership.py",  # hands each client process its own rows
     "engine/client/personal_store.py",  # the client's own side: its disk, and what a simulation shows of it to the researcher
 }
 SIBLINGS_ALLOWED = {
@@ -42,6 +49,7 @@ SIBLINGS_ALLOWED = {
     "tuning",
     "methods",
     "audit",
+    "testing",
     "predict",
 }
 FILES = sorted(ROOT.rglob("*.py"))
@@ -91,6 +99,42 @@ def test_methods_do_not_import_each_other(path):
 def test_openings_of_the_boundary_stay_in_the_trusted_base(path):
     opened = {name for _, name in imports(path)} & {"unwrap", "seal", "mint", "_KEY"}
     assert not opened or str(path.relative_to(ROOT)) in TRUSTED, f"{path.name} opens the boundary with {opened}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_bounded_values_are_read_for_the_wire_alone(path):
+    opened = {name for _, name in imports(path)} & {"read_bounded", "received_bounded"}
+    assert not opened or str(path.relative_to(ROOT)) == "engine/wire/codec.py", f"{path.name} uses {opened}"
+
+
+AXES = {member.build.__name__ for axis in (METHODS, TUNINGS, MECHANISMS, STARTS) for member in axis} | {
+    "Personalised",
+    "LocalSgd",
+    "NoisySgd",
+    "PublicTraining",
+    "Averaging",
+}
+
+
+def class_checks(path):
+    """Names of classes that a file asks objects for."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            found |= {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "engine").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_engine_asks_no_member_of_an_axis_for_its_class(path):
+    assert not class_checks(path) & AXES
+
+
+def test_the_servers_side_knows_nobodys_rows():
+    """What adds up and charges imports nothing that could hold an example of a client."""
+    for name in ("federation.py", "tally.py", "asking.py", "roster.py", "transport.py", "messages.py"):
+        modules = {module for module, _ in imports(ROOT / "engine" / name)}
+        assert not {module for module in modules if module.startswith("sordino.data")}, name
 
 
 def test_core_stays_small():

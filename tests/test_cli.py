@@ -237,8 +237,10 @@ def test_every_example_is_a_valid_experiment(path):
     from sordino.engine.resolved import resolve
     from sordino.experiment import read
     from sordino.models import MODELS
+    from sordino.outside import look_beside
     from sordino.settings import member
 
+    look_beside(path.parent)
     experiment = read(path)
     resolve(experiment).tuning.check_start(experiment.start["name"])
     member(MODELS, experiment.model, where="model")

@@ -1,14 +1,12 @@
 """The boundary: private values cannot be read, bounded ones only summed, released ones only minted by the ledger."""
 
 import copy
-import importlib
 import pickle
-import sys
 
 import pytest
 import torch
 
-from sordino.core import Bounded, Private, Registry, Released, SordinoError, seal, unwrap
+from sordino.core import Bounded, Private, Released, seal, unwrap
 
 
 def test_private_is_mapped_but_never_shown():
@@ -55,24 +53,3 @@ def test_bounded_values_offer_no_other_arithmetic():
 
 def test_released_values_are_post_processed_freely():
     assert Released.public(2).map(lambda x: x + 1).value == 3
-
-
-def test_an_unknown_name_gets_the_nearest_known_one():
-    registry: Registry[type] = Registry("colour", "sordino.methods")
-    registry.register("crimson")(int)
-    with pytest.raises(SordinoError, match="did you mean 'crimson'"):
-        registry["crimsom"]
-
-
-def test_a_member_needs_the_import_of_its_own_module_alone_and_is_found_in_any(tmp_path, monkeypatch):
-    package = tmp_path / "colours"
-    package.mkdir()
-    (package / "__init__.py").write_text("from sordino.core import Registry\nCOLOURS = Registry('colour', 'colours')\n")
-    (package / "dark_red.py").write_text("from colours import COLOURS\nCOLOURS.register('dark-red')(int)\n")
-    (package / "sky.py").write_text("from colours import COLOURS\nCOLOURS.register('blue')(float)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    colours = importlib.import_module("colours").COLOURS
-    assert colours["dark-red"] is int
-    assert "colours.sky" not in sys.modules
-    assert colours["blue"] is float
-    assert [member.name for member in colours] == ["blue", "dark-red"]

@@ -140,3 +140,16 @@ def test_any_value_anywhere_is_taken_or_refused_in_one_sentence(key, value):
         assert found.rounds >= 1
         assert found.privacy.epsilon is None or found.privacy.epsilon > 0
         assert 0 <= found.privacy.delta < 1
+
+
+@pytest.mark.parametrize(("rounds", "every"), [(1, 1), (7, 1), (7, 3), (6, 3), (5, 9), (40, 0), (3, 0)])
+def test_evaluation_is_after_every_so_manieth_round_and_the_last(rounds, every):
+    table = experiment(changed("engine.evaluate_every", every) | {"rounds": rounds})
+    found = [number for number in range(rounds) if number in table.evaluation_rounds]
+    step = every or max(1, rounds // 20)
+    assert found == sorted({*range(step - 1, rounds, step), rounds - 1})
+    assert len(found) == len(table.evaluation_rounds)
+
+
+def test_a_billion_evaluations_are_not_listed():
+    assert len(experiment(changed("engine.evaluate_every", 1) | {"rounds": 10**9}).evaluation_rounds) == 10**9

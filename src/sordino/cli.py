@@ -291,9 +291,11 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         from sordino.engine.dealing import federate
         from sordino.engine.resolved import resolve
         from sordino.experiment import read
+        from sordino.outside import look_beside
         from sordino.report.columns import columns_tables
 
     experiment = read(file, tuple(overrides or ()))
+    look_beside(file.resolve().parent)
     with relative_to(file.resolve().parent):
         federated = federate(resolve(experiment))
     source = federated.source

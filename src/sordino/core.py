@@ -1,4 +1,4 @@
-"""The three kinds of data-derived values, the names every part agrees on, and how parts are found by name.
+"""The three kinds of data-derived values, and the names every part agrees on.
 
 `Private` may be mapped, never read. `Bounded` has been clipped and may only be summed. `Released` has been charged and
 noised; whatever is computed from it is post-processing. The boundary guards against accidents, not against adversaries:
@@ -8,10 +8,7 @@ noised; whatever is computed from it is post-processing. The boundary guards aga
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from sordino.sentences import shown
@@ -135,52 +132,6 @@ def seal(total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0
 def mint(value: T) -> Released[T]:
     """Call a charged and noised value released. For the ledger's door alone."""
     return Released(value, key=_KEY)
-
-
-@dataclass(frozen=True)
-class Member(Generic[T]):
-    """One named choice on one axis."""
-
-    name: str
-    build: T
-    summary: str
-
-
-class Registry(Generic[T]):
-    """Finds the members of an axis: every module of `package` that registers itself."""
-
-    def __init__(self, axis: str, package: str) -> None:
-        self.axis = axis
-        self._package = package
-        self._members: dict[str, Member[T]] = {}
-
-    def register(self, name: str) -> Callable[[T], T]:
-        def add(build: T) -> T:
-            summary = (getattr(build, "__doc__", None) or "").strip().split("\n")[0]
-            self._members[name] = Member(name, build, summary)
-            return build
-
-        return add
-
-    def __iter__(self) -> Iterator[Member[T]]:
-        self._discover()
-        return iter(sorted(self._members.values(), key=lambda member: member.name))
-
-    def __getitem__(self, name: str) -> T:
-        """The member of this name, from the module of its name if there is one, so that the others need no import."""
-        if name not in self._members:
-            self._discover(only=name.replace("-", "_"))
-        if name not in self._members:
-            self._discover()
-        if name not in self._members:
-            raise SordinoError(unknown(self.axis, name, self._members))
-        return self._members[name].build
-
-    def _discover(self, *, only: str | None = None) -> None:
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            if only in (None, module.name):
-                importlib.import_module(f"{self._package}.{module.name}")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

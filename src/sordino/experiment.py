@@ -6,6 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -161,6 +162,20 @@ class EngineSection(Section):
     """Whether the outputs of a frozen body stay on disk, beside the data sets, for the next run."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRounds:
+    """The rounds after which a model is evaluated: every so-manieth, and the last."""
+
+    rounds: int
+    every: int
+
+    def __contains__(self, number: int) -> bool:
+        return (number + 1) % self.every == 0 or number == self.rounds - 1
+
+    def __len__(self) -> int:
+        return (self.rounds + self.every - 1) // self.every
+
+
 class Experiment(Section):
     """Everything a run depends on."""
 
@@ -177,11 +192,10 @@ class Experiment(Section):
     engine: EngineSection = EngineSection()
 
     @property
-    def evaluation_rounds(self) -> frozenset[int]:
+    def evaluation_rounds(self) -> EvaluationRounds:
         """Where evaluation is charged, one after the last round, unless more are asked for."""
         few = self.rounds if self.data.evaluation_is_charged else max(1, self.rounds // 20)
-        every = self.engine.evaluate_every or few
-        return frozenset(range(every - 1, self.rounds, every)) | {self.rounds - 1}
+        return EvaluationRounds(rounds=self.rounds, every=self.engine.evaluate_every or few)
 
     def fingerprint(self) -> str:
         """What identifies a run: everything that can change its numbers."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from sordino.core import Registry, SordinoError, unknown
+from sordino.core import SordinoError, unknown
+from sordino.registry import Registry
 from sordino.sentences import shown
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     """
     if not isinstance(table, Mapping):
         raise SordinoError(f"{_section(where)} should be a table of settings, but got {shown(table)}.")
+    _refuse_plain_class(kind, where)
     _refuse_unknown(kind, table, where)
     _refuse_strange(table, where=where)
     try:
@@ -69,6 +71,15 @@ def field_names(kind: type) -> list[str]:
     if issubclass(kind, BaseModel):
         return list(kind.model_fields)
     return [field.name for field in dataclasses.fields(kind) if field.init] if dataclasses.is_dataclass(kind) else []
+
+
+def _refuse_plain_class(kind: type, where: str) -> None:
+    """Refuse a class that does not say which settings it has; one that it inherits from may, but knows nothing of new ones."""
+    if not issubclass(kind, BaseModel) and "__dataclass_fields__" not in vars(kind):
+        raise SordinoError(
+            f"{_section(where)} names {kind.__name__}, which must be a dataclass, whose fields are its settings, but is none; write "
+            "@dataclass(frozen=True, kw_only=True) above the class."
+        )
 
 
 def _refuse_unknown(kind: type, table: Mapping[str, Any], where: str) -> None:

@@ -9,18 +9,6 @@ import torch
 from test_members import names
 
 import sordino
-from contract import (
-    CHECKS,
-    Broken,
-    check_own_rows,
-    check_the_rate,
-    check_the_schedule,
-    check_the_server,
-    check_the_verb,
-    contract_table,
-    play,
-    registered,
-)
 from sordino.core import SordinoError
 from sordino.engine import federation
 from sordino.engine.priced_steps import priced_steps
@@ -30,6 +18,15 @@ from sordino.methods import METHODS
 from sordino.methods.dp_sgd import DpSgd
 from sordino.methods.method import Federation
 from sordino.privacy.ledger import read_lines
+from sordino.testing import CHECKS, Broken, contract_table
+from sordino.testing.methods import (
+    check_own_rows,
+    check_the_rate,
+    check_the_schedule,
+    check_the_server,
+    check_the_verb,
+)
+from sordino.testing.rounds import play
 
 MODES = {
     "fedceo, copies": {"name": "fedceo", "interval": 1},
@@ -45,10 +42,15 @@ MODES = {
 TABLES = {name: {"name": name} for name in names(METHODS) if name not in ("fedceo", "dp-pfeddsu")} | MODES
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def path(kind):
+    """How an experiment names a stranger."""
+    return f"strangers:{kind.__name__}"
+
+
+@pytest.mark.parametrize("check", CHECKS["method"], ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", TABLES)
 def test_our_methods_keep_the_contract(method, check):
-    check(contract_table(TABLES[method]))
+    check(TABLES[method])
 
 
 REFUSED = {
@@ -71,8 +73,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
 def test_what_was_not_priced_is_refused_before_anything_is_charged(kind, tmp_path):
-    with registered(kind), pytest.raises(SordinoError, match=REFUSED[kind]) as refusal:
-        sordino.run(contract_table({"name": kind.__name__}), out=tmp_path / "run")
+    with pytest.raises(SordinoError, match=REFUSED[kind]) as refusal:
+        sordino.run(contract_table({"name": path(kind)}), out=tmp_path / "run")
     assert str(refusal.value).count(". ") == 0
     assert not (tmp_path / "run" / "ledger.jsonl").exists() or not read_lines(tmp_path / "run" / "ledger.jsonl")
 
@@ -91,8 +93,8 @@ STOPPED = {
 @pytest.mark.parametrize("kind", STOPPED, ids=lambda kind: kind.__name__)
 def test_what_would_break_a_promise_is_stopped(kind, tmp_path):
     error, sentence = STOPPED[kind]
-    with registered(kind), pytest.raises(error, match=sentence):
-        sordino.run(contract_table({"name": kind.__name__}), out=tmp_path / "run")
+    with pytest.raises(error, match=sentence):
+        sordino.run(contract_table({"name": path(kind)}), out=tmp_path / "run")
 
 
 CAUGHT = {
@@ -109,8 +111,8 @@ CAUGHT = {
 
 @pytest.mark.parametrize("kind", CAUGHT, ids=lambda kind: kind.__name__)
 def test_the_contract_catches_it(kind):
-    with registered(kind), pytest.raises((Broken, SordinoError)):
-        CAUGHT[kind](contract_table({"name": kind.__name__}))
+    with pytest.raises((Broken, SordinoError)):
+        CAUGHT[kind](contract_table({"name": path(kind)}))
 
 
 HARMLESS = {
@@ -130,8 +132,7 @@ HARMLESS = {
     ids=lambda one: one.__name__,
 )
 def test_what_strangers_do_differently_is_done_and_priced_as_they_do_it(kind, check):
-    with registered(kind):
-        check(contract_table({"name": kind.__name__}))
+    check(contract_table({"name": path(kind)}))
 
 
 def test_every_stranger_is_looked_at():
@@ -142,10 +143,9 @@ def test_every_stranger_is_looked_at():
 def test_a_verb_called_twice_is_paid_twice_and_draws_afresh(tmp_path):
     """From one draw, two sums would be one joint release, which costs more than two sampled ones."""
     privacy = {"noise_multiplier": 1.0, "clip_norm": 0.5, "expected_cohort": 6}
-    table = contract_table({"name": "TwiceARound"}, rounds=6, privacy=privacy)
+    table = contract_table({"name": "strangers:TwiceARound"}, rounds=6, privacy=privacy)
     table["data"] = {**table["data"], "clients": 12}
-    with registered(strangers.TwiceARound):
-        twice = sordino.run(table, out=tmp_path / "twice")
+    twice = sordino.run(table, out=tmp_path / "twice")
     lines = read_lines(tmp_path / "twice" / "ledger.jsonl")
     assert [line.round for line in lines] == [number for number in range(6) for _ in range(2)]
     draws = [line.participants for line in lines]
@@ -155,11 +155,10 @@ def test_a_verb_called_twice_is_paid_twice_and_draws_afresh(tmp_path):
 
 
 def test_steps_taken_twice_in_a_round_are_on_batches_of_their_own():
-    with registered(strangers.StepsTwiceARound):
-        found = play(contract_table({"name": "StepsTwiceARound"}))
-    lines = found.door.ledger.lines
+    found = play(contract_table({"name": "strangers:StepsTwiceARound"}))
+    lines = found.seen.ledger.lines
     assert len(lines) == 2 * 2 * 4
-    counts = list(found.door.units.values())
+    counts = list(found.seen.units.values())
     assert any(one[0] != one[1] for one in counts)
 
 
@@ -168,19 +167,17 @@ def test_a_run_that_calls_a_verb_twice_resumes_to_the_same_bits(tmp_path):
         if moment.done == 1:
             raise KeyboardInterrupt
 
-    table = contract_table({"name": "TwiceARound"}, rounds=3)
-    with registered(strangers.TwiceARound):
-        with pytest.raises(KeyboardInterrupt):
-            run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
-        sordino.run(table, out=tmp_path / "broken", resume=True)
-        sordino.run(table, out=tmp_path / "whole")
+    table = contract_table({"name": "strangers:TwiceARound"}, rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment(table), tmp_path / "broken", watch=interrupt)
+    sordino.run(table, out=tmp_path / "broken", resume=True)
+    sordino.run(table, out=tmp_path / "whole")
     for file in ("model.safetensors", "ledger.jsonl"):
         assert (tmp_path / "broken" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
 
 def test_a_method_is_handed_the_protocols_members_and_nothing_else():
-    found = play(contract_table({"name": "dp-fedavg"}))
-    view = found.federation.for_round(0)
+    view = play(contract_table({"name": "dp-fedavg"})).public
     public = {name for name in dir(view) if not name.startswith("_")}
     assert public == {name for name in dir(Federation) if not name.startswith("_")}
     with pytest.raises(AttributeError):
@@ -191,12 +188,11 @@ def test_a_method_is_handed_the_protocols_members_and_nothing_else():
 
 def test_a_pull_that_strangers_add_is_at_work_where_others_are_stacked():
     """With no pull FedProx is plain SGD, in the bits of workers; with one it is not."""
-    with registered(strangers.Proximal):
-        none, strong = (
-            play(contract_table({"name": "Proximal", "pull": pull}), schedule="stacked").door.uploads[0][0][2]
-            for pull in (0.0, 5.0)
-        )
-    plain = play(contract_table({"name": "dp-fedavg", "batch_size": 8})).door.uploads[0][0][2]
+    none, strong = (
+        play(contract_table({"name": "strangers:Proximal", "pull": pull}), schedule="stacked").seen.uploads[0][0].value
+        for pull in (0.0, 5.0)
+    )
+    plain = play(contract_table({"name": "dp-fedavg", "batch_size": 8})).seen.uploads[0][0].value
     assert torch.equal(none, plain)
     assert not torch.allclose(none, strong, rtol=0.1)
 
@@ -204,14 +200,14 @@ def test_a_pull_that_strangers_add_is_at_work_where_others_are_stacked():
 def test_the_contract_knows_verbs_by_itself(monkeypatch):
     """An engine that lets every verb pass is not believed."""
     monkeypatch.setattr(federation, "check_uploads", lambda *given, **known: None)
-    with registered(strangers.EachAsSum), pytest.raises(Broken, match="calls \\['collect_each'\\]"):
-        check_the_verb(contract_table({"name": "EachAsSum"}))
+    with pytest.raises(Broken, match="calls \\['collect_each'\\]"):
+        check_the_verb(contract_table({"name": "strangers:EachAsSum"}))
 
 
-@pytest.mark.parametrize("method", [{"name": "Zeros"}, {"name": "centaur"}, {"name": "dp-sgd"}])
+@pytest.mark.parametrize("method", [{"name": "strangers:Zeros"}, {"name": "centaur"}, {"name": "dp-sgd"}])
 def test_stacking_asked_for_by_name_is_done_or_refused(method, tmp_path):
     table = contract_table(method, engine={"schedule": "stacked"})
-    with registered(strangers.Zeros), pytest.raises(SordinoError, match="does not say how it is stacked"):
+    with pytest.raises(SordinoError, match="does not say how it is stacked"):
         sordino.run(table, out=tmp_path / "run")
     assert not (tmp_path / "run" / "experiment.json").exists()
 

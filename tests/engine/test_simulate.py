@@ -24,6 +24,7 @@ def test_a_run_leaves_a_complete_record(tiny, tmp_path):
         "checkpoint.safetensors",
         "model.safetensors",
         "summary.json",
+        "prediction.json",
         "private-data-identity.json",
     }
     assert json.loads((folder / "summary.json").read_text())["accuracy"] == summary["accuracy"]

@@ -25,7 +25,7 @@ def test_members_with_other_work_are_not_stacked(name):
 
 def test_everything_the_work_is_made_of_is_known():
     own = {name for name in vars(LocalSgd) if not name.startswith("__")} - set(LocalSgd.__dataclass_fields__)
-    assert own - {"plan_facts", "stacked"} == set(WORK)
+    assert own - {"plain", "plan_facts", "stacked"} == set(WORK)
 
 
 @pytest.mark.parametrize("name", WORK)

@@ -152,7 +152,7 @@ def test_a_release_holds_all_that_prediction_needs_and_nothing_of_the_server(tab
     labels = torch.tensor([predictor.classes.index(word) for word in test["label"]])
     agrees(predictor, test, labels, summary)
     told = json.loads((tmp_path / "published" / "prediction.json").read_text())
-    assert set(told) == {"schema", "name", "preparation", "model", "tuning"}
+    assert set(told) == {"schema", "name", "preparation", "model", "tuning", "note"}
     assert "seed" not in json.dumps(told) and str(tmp_path) not in json.dumps(told)
     assert not {"north", "east", "west"} & set(json.dumps(told).replace('"', " ").split())
 
@@ -199,12 +199,40 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         sordino.load(tmp_path)
 
 
-def test_a_damaged_preparation_is_refused_by_its_key(trained, tmp_path):
+DAMAGED = {
+    "shape": ({"preparation": {"shape": "four"}}, "shape should be a list, but got 'four'"),
+    "width": ({"preparation": {"shape": [9]}}, "columns should make 9 numbers of a row, but make 4"),
+    "kind of a column": ({"preparation": {"columns": {"age": {"kind": "date"}}}}, "columns.age. needs a kind"),
+    "decimal": ({"preparation": {"decimal": "x"}}, "decimal should be"),
+    "schema": ({"schema": 9}, "should have schema 1, but got 9"),
+    "model": ({"model": 3}, "its 'model' is 3"),
+    "name of the model": ({"model": {"name": None}}, "its 'name' is None"),
+    "unknown model": ({"model": {"name": "mpl"}}, "no model called 'mpl'; did you mean 'mlp'"),
+    "other weights": ({"model": {"hidden": [5]}}, "but this model needs"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_preparation_is_refused_by_its_key(trained, tmp_path, case):
+    change, sentence = DAMAGED[case]
     told = json.loads((trained / "prediction.json").read_text())
-    told["preparation"]["shape"] = "four"
-    (tmp_path / "prediction.json").write_text(json.dumps(told))
-    with pytest.raises(SordinoError, match="shape should be a list, but got 'four'"):
+    (tmp_path / "prediction.json").write_text(json.dumps(merged(told, change)))
+    (tmp_path / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    with pytest.raises(SordinoError, match=sentence) as caught:
         sordino.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def merged(table: dict, change: dict) -> dict:
+    both = isinstance(table, dict) and isinstance(change, dict)
+    return {**table, **{key: merged(table.get(key), value) for key, value in change.items()}} if both else change
+
+
+def test_a_shared_model_without_a_head_says_so(table, tmp_path):
+    personal = {"name": "centaur", "epochs": 1, "head_epochs": 1}
+    sordino.run(table(method=personal, rounds=1), out=tmp_path / "run")
+    assert "Heads stay with the clients" in sordino.load(tmp_path / "run").note
+    assert not sordino.load(tmp_path / "run", client="north").note
 
 
 @pytest.mark.parametrize("tuning", ["full", "head"])

@@ -48,7 +48,16 @@ _LAYOUTS = {(torch.uint8, 4), (torch.float32, 2), (torch.int64, 2)}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Examples:
-    """Inputs (uint8 images N x C x H x W, float32 rows N x F or int64 tokens N x L) and their int64 labels."""
+    """Labelled rows as they are kept.
+
+    Args:
+        inputs: uint8 images N x C x H x W, float32 rows N x F, or int64 tokens N x L.
+        labels: int64 class numbers, one for each row.
+        normalisation: public constants that `features` applies.
+
+    Example:
+        `loss(net(examples.features("cpu")), examples.labels)`
+    """
 
     inputs: Tensor
     labels: Tensor

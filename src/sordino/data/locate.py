@@ -137,7 +137,9 @@ def _recognise(path: Path) -> KnownSource:
 
 
 def _format_name(path: Path) -> str | None:
-    return next((member.name for member in FORMATS if member.build.accepts(path)), None)
+    """The first format that accepts a path, ours before those of installed packages."""
+    own = next((member.name for member in FORMATS if member.build.accepts(path)), None)
+    return own or next((one.name for one in FORMATS.guests() if one.build and one.build.accepts(path)), None)
 
 
 def _name(path: Path) -> str:

@@ -49,6 +49,14 @@ class Preparation:
     thousands: str = ""
     na: tuple[str, ...] = MISSING_WORDS
 
+    def __post_init__(self) -> None:
+        wide = sum(column.width for column in self.layout.values())
+        if self.columns and (wide,) != self.shape:
+            raise SordinoError(
+                f"columns should make {self.shape[0]} numbers of a row, but make {wide}; restore the file from a copy."
+            )
+        _ = self.dialect
+
     @staticmethod
     def of(source: Source) -> Preparation:
         """As this data set was prepared."""

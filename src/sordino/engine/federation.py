@@ -67,7 +67,7 @@ class FederationServer:
     clips: MovedClips = field(default_factory=MovedClips)
     traffic: Traffic = field(default_factory=Traffic)
     missing: list[Missing] = field(default_factory=list)
-    """Who did not answer in the last call, and why."""
+    """Everybody who did not answer, each time, and why; since the run began or was taken up again."""
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
     _calls: Counter[int] = field(default_factory=Counter, init=False)
     """How often anything was collected in each round."""
@@ -192,7 +192,7 @@ class FederationServer:
         self.traffic.down += len(requests) * self.space.size * BYTES_PER_NUMBER
         self.traffic.up += len(requests) * math.ceil(sent * BYTES_PER_NUMBER)
         found = self.transport.exchange(requests) if requests else []
-        self.missing = [one for one in found if isinstance(one, Missing)]
+        self.missing += [one for one in found if isinstance(one, Missing)]
         return [one for one in found if isinstance(one, Answer)]
 
     def _call(self, round_number: int, broadcast: Broadcast, job: Job) -> _Call:

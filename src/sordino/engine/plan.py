@@ -31,6 +31,7 @@ from sordino.engine.turns import turn_facts
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace
+from sordino.outside import look_beside
 from sordino.privacy.accounting import Spent
 from sordino.tuning import Task, lengths
 
@@ -116,6 +117,7 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
     What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
     simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
     """
+    look_beside(folder or Path.cwd())
     with relative_to(folder or Path.cwd()):
         return _planned(experiment, all_accountants=all_accountants, folder=folder or Path.cwd())
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sordino.core import SordinoError
 from sordino.data.preparation import Preparation
 from sordino.engine.damaged import checked_object, read_json_object
 from sordino.engine.record import PREDICTION
@@ -17,7 +18,11 @@ from sordino.tuning import TUNINGS, Task, Tuning
 
 SCHEMA, ANY_SEED = 1, 0
 """Weights that are drawn here are replaced by those that are loaded."""
-KEYS = {"schema": int, "name": str, "preparation": dict, "model": dict, "tuning": dict}
+HEADS_AT_HOME = (
+    "Heads stay with the clients, so the head of this shared model is as it was drawn and tells nothing; a client's own model is "
+    "the one to use."
+)
+KEYS = {"schema": int, "name": str, "preparation": dict, "model": dict, "tuning": dict, "note": str}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,8 @@ class Prediction:
     preparation: Preparation
     model: dict[str, Any]
     tuning: dict[str, Any]
+    note: str = ""
+    """What whoever uses the model must know; mostly nothing."""
 
     @staticmethod
     def of(setup: Setup) -> Prediction:
@@ -40,6 +47,7 @@ class Prediction:
             preparation=Preparation.of(setup.loaded.source),
             model=_with_defaults(experiment.model),
             tuning=setup.resolved.to_json()["tuning"],
+            note=HEADS_AT_HOME if setup.method.head_stays_home else "",
         )
 
     @staticmethod
@@ -47,7 +55,12 @@ class Prediction:
         path = folder / PREDICTION
         advice = "give the folder of a finished run, its release, or an export"
         content = checked_object(read_json_object(path, KEYS, advice=advice), KEYS, what=str(path), advice=advice)
-        rest = {key: content[key] for key in ("name", "model", "tuning")}
+        if content["schema"] != SCHEMA:
+            raise SordinoError(
+                f"{path} should have schema {SCHEMA}, but got {content['schema']}; use the sordino that wrote it."
+            )
+        checked_object(content["model"], {"name": str}, what=f"The model in {path}", advice=advice)
+        rest = {key: content[key] for key in ("name", "model", "tuning", "note")}
         return Prediction(preparation=Preparation.from_json(content["preparation"]), **rest)
 
     def to_json(self) -> dict[str, Any]:

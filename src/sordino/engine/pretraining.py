@@ -15,6 +15,7 @@ from sordino.engine.evaluate import accuracy
 from sordino.engine.resolved import resolve
 from sordino.experiment import Experiment
 from sordino.models.weights import load_weights
+from sordino.outside import look_beside
 from sordino.pretrain import STARTS
 from sordino.pretrain.start import Progress
 from sordino.tuning import Task
@@ -25,6 +26,7 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
 
     Of the private set only the shape and the number of classes are used, and digests, to refuse a public set that overlaps it.
     """
+    look_beside(folder)
     resolved = resolve(experiment)
     start, device = resolved.start, resolved.device
     if not start.trains or start.public_data is None:

@@ -33,7 +33,7 @@ def read_experiment_file(path: Path) -> dict[str, Any]:
     advice = f"{path.parent} is not a run folder or is damaged, so give the folder that --out named"
     content = read_json_object(path, EXPERIMENT_KEYS, advice=advice)
     checked_object(content["experiment"], {"name": str}, what=f"The experiment in {path}", advice=advice)
-    checked_object(content["facts"], {"schedule": str}, what=f"The facts in {path}", advice=advice)
+    checked_object(content["facts"], {"schedule": str, "folder": str}, what=f"The facts in {path}", advice=advice)
     return content
 
 

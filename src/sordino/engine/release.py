@@ -32,6 +32,7 @@ KEPT_BACK = frozenset(
         "client_names",
         "ledger_head",
         "ledger_lines",
+        "missing",
         "non_private_diagnostics",
         "schedule",
         "seconds",

@@ -27,6 +27,7 @@ from sordino.engine.resolved import resolve
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
+from sordino.outside import look_beside
 from sordino.pretrain.file import read_weights
 from sordino.pretrain.store import RECORD, read_trained
 from sordino.privacy.streams import stream_id
@@ -89,12 +90,13 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
         return Subject(net=net, test=source.public_test, name=f"{record['kind']} on {source.name}")
     record_of_run = RunRecord(folder)
     begun = record_of_run.read_experiment()
+    look_beside(Path(begun["facts"]["folder"]))
     experiment = checked(begun["experiment"])
     resolved = resolve(experiment)
     with relative_to(Path(begun["facts"].get("folder", "."))):
         own = load_source(resolved)
     task = Task(shape=own.shape, classes=own.classes)
-    net = make_model(resolved, task, vocabulary=own.vocabulary).net
+    net = resolved.tuning.finish(make_model(resolved, task, vocabulary=own.vocabulary).net)
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
     if data is not None:
         table = {"source": data, "visibility": "public"}

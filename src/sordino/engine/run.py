@@ -18,6 +18,7 @@ from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.engines import make_engine, settle
 from sordino.engine.federation import FederationServer
+from sordino.engine.messages import Missing
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
@@ -37,6 +38,7 @@ from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.models.weights import user_state_dict
+from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, OverBudget
@@ -75,6 +77,7 @@ def run_experiment(
     tune_allocator()
     record = RunRecord(out)
     begin = folder or Path.cwd()
+    look_beside(begin)
     with ExitStack() as closing:
         closing.enter_context(relative_to(begin))
         is_new = not out.exists()
@@ -152,6 +155,7 @@ class _Run:
         self.next_round = self._saved = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
+        self._missing: list[Missing] = []
         self.choice = checkpoint.choice if checkpoint else None
         self.federation = self._federation()
         self._enter(fresh=checkpoint is None)
@@ -196,6 +200,7 @@ class _Run:
             keep_diagnostics=diagnosed,
             clips=self._clips,
             traffic=self._traffic,
+            missing=self._missing,
         )
 
     def run(self) -> dict[str, Any]:
@@ -317,6 +322,7 @@ class _Run:
             traffic=self._traffic,
             choice=self.choice or {},
             schedule=self.schedule,
+            missing=self._missing,
             diagnostics=self._diagnostics() if setup.resolved.simulated else {},
         )
         release = None

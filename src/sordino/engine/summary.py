@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.core import View
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.evaluation_rows import warnings_about_test_rows
+from sordino.engine.messages import Missing
 from sordino.engine.scoring import about_accuracy
 from sordino.engine.setup import Setup
 from sordino.engine.tariff import warnings_of
@@ -38,6 +40,12 @@ def _view(report: ViewReport, ledger: Ledger) -> dict[str, Any]:
     }
 
 
+def _absences(missing: Sequence[Missing]) -> dict[str, dict[str, Any]]:
+    """Who left seats empty: how often, and why the last time."""
+    times = Counter(one.client for one in missing)
+    return {str(one.client): {"times": times[one.client], "because": one.because} for one in missing}
+
+
 def summarise(
     setup: Setup,
     *,
@@ -49,6 +57,7 @@ def summarise(
     traffic: Traffic,
     choice: dict[str, Any],
     schedule: str,
+    missing: Sequence[Missing],
     diagnostics: dict[str, Any],
 ) -> dict[str, Any]:
     """The scores are those of the final model; none where the budget was spent before they could be released.
@@ -99,6 +108,7 @@ def summarise(
         "bytes_up": traffic.up,
         "bytes_down": traffic.down,
         "schedule": schedule,
+        "missing": _absences(missing),
         "ledger_head": ledger.head,
         "ledger_lines": len(ledger.lines),
         "warnings": [

@@ -15,7 +15,11 @@ from sordino.models import FlatSpace
 
 @dataclass(frozen=True, kw_only=True)
 class Broadcast:
-    """What clients are sent: the same to all, except to those who get a copy of their own."""
+    """What clients are sent: the same to all, except to those who get a copy of their own.
+
+    Example:
+        `federation.collect_sum(number, Broadcast.of(state["model"]), self.job)`
+    """
 
     common: Released[Tensor]
     personal: Mapping[int, Released[Tensor]] = field(default_factory=dict)
@@ -44,7 +48,15 @@ class Broadcast:
 
 @dataclass(frozen=True, kw_only=True)
 class Upload:
-    """What the server got from one client."""
+    """What the server got from one client.
+
+    Args:
+        client: its number on the roster.
+        value: its noisy update, or its model where steps were noisy, in the coordinates of `federation.space`.
+
+    Example:
+        `sum(upload.value.value for upload in federation.collect_each(number, broadcast, self.job))`
+    """
 
     client: int
     value: Released[Tensor]

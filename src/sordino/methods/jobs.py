@@ -31,7 +31,15 @@ class ClientJob(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What one turn of a client gives: an update to bound, charge and noise, and what stays with the client."""
+    """What one turn of a client gives.
+
+    Args:
+        update: what is bounded, charged for, noised and sent.
+        personal: what stays with the client and is handed to its next turn.
+
+    Example:
+        `Turn(update=self.run(start, examples, context), personal=head)`
+    """
 
     update: Tensor
     personal: Tensor

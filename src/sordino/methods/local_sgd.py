@@ -20,7 +20,14 @@ from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSgd:
-    """`epochs` over the client's rows in shuffled batches; with `full_batch`, one gradient step on all rows (FedSGD)."""
+    """Client work: `epochs` over the client's rows in shuffled batches; with `full_batch`, one gradient step on all rows (FedSGD).
+
+    `run` gives the update that is then clipped as one. Override `gradients` to change each step's gradient, `optimiser` to change
+    the step, or `run` for other work altogether.
+
+    Example:
+        `sordino.methods.dp_fedprox.DpFedProx` adds a pull to every gradient.
+    """
 
     epochs: AtLeastOne = 1
     batch_size: AtLeastOne = 32
@@ -54,13 +61,18 @@ class LocalSgd:
         Formal guarantee: where a subclass changes anything that the work is made of, the answer is None and clients run
         this job itself. Whoever overrides this says that the answer computes what `run` does.
         """
-        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS}) if _works_as_plain_sgd(self) else None
+        return self.plain() if _works_as_plain_sgd(self) else None
+
+    def plain(self) -> LocalSgd:
+        """Plain SGD with the same settings."""
+        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS})
 
     @property
     def optimiser(self) -> Sgd:
         return Sgd(momentum=self.momentum, weight_decay=self.weight_decay)
 
     def run(self, start: Tensor, examples: Examples, context: ClientContext) -> Tensor:
+        """The client's update: where training from `start` ended, less `start`."""
         net, space = context.net, context.space
         space.write(net, start)
         parameters = space.parameters(net)
@@ -96,7 +108,7 @@ class LocalSgd:
 
 
 _SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
-_BESIDES_THE_WORK = {"stacked", *_SETTINGS}
+_BESIDES_THE_WORK = {"plain", "stacked", *_SETTINGS}
 
 
 def _works_as_plain_sgd(job: LocalSgd) -> bool:

@@ -8,13 +8,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sordino.core import Registry, Unit
+from sordino.core import Unit
 from sordino.data.examples import Examples
 from sordino.methods.context import ClientContext, PublicContext
 from sordino.methods.federation import Broadcast, Federation, Upload
 from sordino.methods.jobs import ClientJob, Job, NoisySteps, PersonalJob, StepRelease, Turn
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
+from sordino.registry import Registry
 
 __all__ = [
     "METHODS",
@@ -41,7 +42,11 @@ class Method(ABC):
     """One way to learn from a federation. A frozen dataclass whose fields are its settings.
 
     A method says what it protects (`unit`) and how uploads are used (`uses`), names its clients' work (`job`), and makes the next
-    state of the last one in `round`. Everything else has a default that suits a method with one model for all.
+    state of the last one in `round`. Everything else has a default that suits a method with one model for all. Most inherit
+    `Averaging` or `NoisySgd` and change one thing.
+
+    Example:
+        see `sordino.methods.dp_fedprox.DpFedProx`, or "Add a method" in CONTRIBUTING.md
     """
 
     @property
@@ -136,4 +141,4 @@ class Method(ABC):
         self.personalise(state, first, examples, context)
 
 
-METHODS: Registry[type[Method]] = Registry("method", "sordino.methods")
+METHODS: Registry[type[Method]] = Registry("method", "sordino.methods", Method)

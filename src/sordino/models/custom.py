@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,15 +17,15 @@ from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
 from sordino.models.splitting import told_apart
 from sordino.models.state import refuse_memory
-from sordino.startup import complete_torch
 
 
-def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str, Any]) -> Net:
-    """Call `module:function` with shape, classes and the settings (and vocabulary, if it asks), and find the parts.
+def build_custom(
+    path: str, function: Callable[..., object], inputs: Inputs, classes: int, settings: Mapping[str, Any]
+) -> Net:
+    """Call what `module:function` names with shape, classes and the settings (and vocabulary, if it asks), and find the parts.
 
     A model whose head cannot be told apart is kept as it was written and trained as a whole.
     """
-    function = _imported(path)
     arguments = {"shape": inputs.shape, "classes": classes, **settings}
     _check_arguments(path, function, arguments)
     if "vocabulary" in inspect.signature(function).parameters:
@@ -41,21 +40,6 @@ def build_custom(path: str, inputs: Inputs, classes: int, settings: Mapping[str,
             raise SordinoError(f"{path} must return a model with parameters to train, but got none; add a layer.")
         refuse_memory(path, model, draw, classes)
         return told_apart(model, draw(2, 0))
-
-
-def _imported(path: str) -> Callable[..., object]:
-    module_name, _, function_name = path.partition(":")
-    complete_torch()
-    try:
-        function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SordinoError(
-            f"A model must be a known name or an importable 'your.module:function', but {path!r} failed ({error}); "
-            "check the spelling and PYTHONPATH."
-        ) from error
-    if not callable(function):
-        raise SordinoError(f"{path} must be a function, but it is {type(function).__name__}.")
-    return function  # type: ignore[no-any-return]
 
 
 def _check_arguments(path: str, function: Callable[..., object], arguments: Mapping[str, Any]) -> None:

@@ -12,7 +12,15 @@ from sordino.core import SordinoError, unknown
 
 
 class FlatSpace:
-    """Coordinates of the parameters called `names`, by default all that need gradients, in the model's own order."""
+    """Parameters of a model as one flat buffer: what is sent, clipped and noised.
+
+    Args:
+        model: the model whose parameters these are; other models of the same make may be read and written too.
+        names: which parameters, in the model's own order whatever theirs is; by default all that need gradients.
+
+    Example:
+        `space = FlatSpace(net); space.write(net, space.read(net) + update)`
+    """
 
     def __init__(self, model: nn.Module, names: Sequence[str] | None = None) -> None:
         parameters = dict(model.named_parameters())

@@ -10,7 +10,15 @@ from sordino.core import SordinoError
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """The shape of one example; with a vocabulary, it is a row of that many kinds of tokens."""
+    """What one example looks like. `images`, `numbers` and `tokens` give its sizes, or refuse a model that cannot take it.
+
+    Args:
+        shape: of one example, without the batch: (channels, height, width), (columns,) or (tokens,).
+        vocabulary: how many kinds of tokens there are; 0 where examples are no text.
+
+    Example:
+        `channels, height, width = inputs.images("my-model", least=8)`
+    """
 
     shape: tuple[int, ...]
     vocabulary: int = 0

@@ -9,7 +9,15 @@ from sordino.core import SordinoError
 
 
 class Net(nn.Module):
-    """A body that makes features and a head that makes logits of them."""
+    """A body that makes features and a head that makes logits of them.
+
+    Args:
+        body: from a batch of examples to features; no layer in it may mix examples or keep anything of them.
+        head: from features to logits, one for each class.
+
+    Example:
+        `Net(body=nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU()), head=nn.Linear(32, 10))`
+    """
 
     def __init__(self, *, body: nn.Module, head: nn.Module) -> None:
         super().__init__()

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
+from sordino.registry import Registry
 
 
 class Builder(Protocol):
-    """Settings of one kind of model; `build` makes a fresh model for the inputs at hand, or says why it cannot."""
+    """Settings of one kind of model; `build` makes a fresh model for the inputs at hand, or says why it cannot.
 
-    def build(self, inputs: Inputs, classes: int) -> Net: ...
+    Weights are drawn by torch's own generator, which is seeded when `build` is called.
+
+    Example:
+        see `sordino.models.mlp.Mlp`, or "Add a model" in CONTRIBUTING.md
+    """
+
+    def build(self, inputs: Inputs, classes: int) -> Net:
+        """A model with random weights that gives logits of shape (batch, classes)."""
+        ...
 
 
-MODELS: Registry[type[Builder]] = Registry("model", "sordino.models")
+MODELS: Registry[type[Builder]] = Registry("model", "sordino.models", Builder)
 
 
 def require_at_least(least: int, **settings: int) -> None:

@@ -37,7 +37,7 @@ def card(predictor: Predictor, facts: Mapping[str, Any], *, form: str, file: str
         "## Use",
         _use(predictor, form, file),
         "## Intended use and limits",
-        _limits(facts),
+        _limits(predictor, facts),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -141,8 +141,9 @@ def _use(predictor: Predictor, form: str, file: str) -> str:
     )
 
 
-def _limits(facts: Mapping[str, Any]) -> str:
+def _limits(predictor: Predictor, facts: Mapping[str, Any]) -> str:
     lines = [
+        *([predictor.note] if predictor.note else []),
         "It is meant for rows like those it was trained on: the same columns, measured in the same way. It was not tested on others.",
         "Differential privacy bounds what the model tells of who it was trained on, and says nothing of how right or fair it is.",
         "It is no substitute for the judgement of a person who answers for the decision.",

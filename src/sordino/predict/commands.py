@@ -38,7 +38,10 @@ def predict(
         from sordino.predict.loading import load
         from sordino.predict.predictions import predictions, predictions_table, write_csv
 
-    found = predictions(load(folder, client=client), file, keep=tuple(keep or ()))
+    predictor = load(folder, client=client)
+    found = predictions(predictor, file, keep=tuple(keep or ()))
+    if predictor.note:
+        sys.stderr.write(f"sordino: {predictor.note}\n")
     if out is not None:
         write_csv(found, out)
     if as_json:

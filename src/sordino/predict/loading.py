@@ -23,11 +23,11 @@ def load(folder: str | Path, *, client: str | None = None) -> Predictor:
     place = model_folder(Path(folder))
     prediction = Prediction.read(place)
     if client is not None:
-        net = own_model(Path(folder), client)
-    else:
-        net = prediction.build()
-        load_weights(net, read_weights(place / MODEL), origin=str(place / MODEL))
-    return Predictor(name=prediction.name, model=net.eval(), preparation=prediction.preparation)
+        own = own_model(Path(folder), client).eval()
+        return Predictor(name=f"{prediction.name}, {client}", model=own, preparation=prediction.preparation)
+    net = prediction.build()
+    load_weights(net, read_weights(place / MODEL), origin=str(place / MODEL))
+    return Predictor(name=prediction.name, model=net.eval(), preparation=prediction.preparation, note=prediction.note)
 
 
 def model_folder(folder: Path) -> Path:

@@ -42,6 +42,8 @@ class Predictor:
     name: str
     model: Net
     preparation: Preparation
+    note: str = ""
+    """What whoever uses the model must know; mostly nothing."""
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sordino.core import Registry
 from sordino.data.source import Source
 from sordino.models import Net
 from sordino.pretrain.provenance import PrivateData, Provenance, lineage_warnings, start_provenance
+from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from sordino.pretrain.store import Trained
@@ -53,6 +53,9 @@ class Start(ABC):
     """Gives a freshly built model its first weights. A frozen dataclass whose fields are the settings of `[start]`.
 
     It must prepare a model. By default it trains nothing, needs no public data, and takes no weights from files.
+
+    Example:
+        see `sordino.pretrain.scratch.Scratch` and `sordino.pretrain.file.File`
     """
 
     trains: ClassVar[bool] = False
@@ -92,4 +95,4 @@ class Start(ABC):
         ]
 
 
-STARTS: Registry[type[Start]] = Registry("start", "sordino.pretrain")
+STARTS: Registry[type[Start]] = Registry("start", "sordino.pretrain", Start)

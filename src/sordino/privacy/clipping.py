@@ -20,7 +20,15 @@ _PRECISE = (torch.float32, torch.float64)
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
-    """The largest norm one unit's contribution may have; infinite where no privacy is claimed."""
+    """The largest norm that one unit's contribution may have; whatever is longer is scaled down to it.
+
+    Args:
+        bound: of the norm, in units of the update or gradient; infinite where no privacy is claimed.
+        norm: "l2" or "l1", as the mechanism needs it.
+
+    Example:
+        `Clip(bound=0.5, norm="l2")`
+    """
 
     bound: float
     norm: Norm

@@ -28,11 +28,15 @@ class NonPrivateDpEvent(DpEvent):
 
 @dataclass(frozen=True)
 class GaussianDpEvent(DpEvent):
+    """Normal noise whose standard deviation is `noise_multiplier` times the L2 sensitivity."""
+
     noise_multiplier: float
 
 
 @dataclass(frozen=True)
 class LaplaceDpEvent(DpEvent):
+    """Double-exponential noise whose scale is `noise_multiplier` times the L1 sensitivity."""
+
     noise_multiplier: float
 
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sordino.core import Norm, Private, Registry, Unit
+from sordino.core import Norm, Private, Unit
 from sordino.privacy.stages import Stages, counted_stages, one_stage
+from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,6 +87,9 @@ class Mechanism(ABC):
 
     A frozen dataclass whose fields are the settings of `[privacy] mechanism`. A mechanism must say its norm, its noise and its
     event. Everything else has a default that suits a mechanism which treats all rounds alike and releases one sum.
+
+    Example:
+        see `Gaussian` in this file: `draw` draws what `event` tells the accountant
     """
 
     norm: ClassVar[Norm]
@@ -162,7 +166,7 @@ class Mechanism(ABC):
         return bound
 
 
-MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "sordino.privacy")
+MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "sordino.privacy", Mechanism)
 
 
 @MECHANISMS.register("gaussian")

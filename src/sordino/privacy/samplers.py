@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
 from sordino.privacy.streams import stream_id
+from sordino.registry import Registry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CohortSampler(ABC):
-    """Draws a cohort from a roster of `clients`, each client at most `participation_cap` times in `rounds`."""
+    """Draws a cohort in each round, and says what the draw means to the accountant.
+
+    Args:
+        clients: how many are on the roster; they are numbered from 0.
+        rounds: how many rounds the run has.
+        expected_cohort: how many clients a round has on average.
+        participation_cap: how many rounds a client can be drawn in at the most; None for no cap.
+
+    Example:
+        see `Poisson` in this file: `draw` flips the coins whose rate `event` tells
+    """
 
     clients: int
     rounds: int
@@ -77,13 +88,15 @@ class CohortSampler(ABC):
         """The largest cohort that can turn up: the public number of noise shares."""
 
     @abstractmethod
-    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]: ...
+    def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
+        """The clients of this round, in ascending order, from `pool(round_number)`; all chance comes from `source`."""
 
     @abstractmethod
-    def event(self, inner: DpEvent) -> DpEvent: ...
+    def event(self, inner: DpEvent) -> DpEvent:
+        """What one round costs somebody of the pool, where `inner` is what it costs those who are drawn."""
 
 
-SAMPLERS: Registry[type[CohortSampler]] = Registry("sampler", "sordino.privacy")
+SAMPLERS: Registry[type[CohortSampler]] = Registry("sampler", "sordino.privacy", CohortSampler)
 
 
 @SAMPLERS.register("poisson")

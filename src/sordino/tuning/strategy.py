@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sordino.core import Registry
 from sordino.models import Net
+from sordino.registry import Registry
 from sordino.tuning.survey import AskClients, Choice, NoiseFacts, RunFacts, Survey
 from sordino.tuning.task import Task
 
@@ -29,6 +29,9 @@ class Tuning(ABC):
 
     A frozen dataclass whose fields are the settings of `[tuning]`. It must say what is trainable. By default that is one
     phase, on the model as it was built for the private task, clipped as one, and nothing is asked of the data.
+
+    Example:
+        see `sordino.tuning.head.Head`, or "Add a tuning" in CONTRIBUTING.md
     """
 
     @abstractmethod
@@ -86,7 +89,7 @@ class Tuning(ABC):
         return self.phases(net, rounds)
 
 
-TUNINGS: Registry[type[Tuning]] = Registry("tuning", "sordino.tuning")
+TUNINGS: Registry[type[Tuning]] = Registry("tuning", "sordino.tuning", Tuning)
 
 
 def lengths(phases: tuple[Phase, ...], rounds: int) -> list[int]:

@@ -1,6 +1,6 @@
 """The ways of keeping data on disk, one file each; the first that accepts a path reads it."""
 
-from sordino.core import Registry
 from sordino.data.raw import Format
+from sordino.registry import Registry
 
-FORMATS: Registry[type[Format]] = Registry("data format", "sordino.data.formats")
+FORMATS: Registry[type[Format]] = Registry("data format", "sordino.data.formats", Format)

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core import Registry, SordinoError
+from sordino.core import SordinoError
+from sordino.registry import Registry
 
 Labels = NDArray[np.integer[Any]]
 Rows = NDArray[np.int64]
@@ -59,14 +60,27 @@ class Partition:
 
 
 class Partitioner(Protocol):
-    """Settings of one way to share out examples. The same generator state gives the same partition."""
+    """Settings of one way to share out examples. The same generator state gives the same partition.
+
+    Example:
+        see `sordino.data.partition.iid.Iid`, or "Add a partitioner" in CONTRIBUTING.md
+    """
 
     def split(
         self, labels: Labels, column: NDArray[Any] | None, *, clients: int, rng: np.random.Generator
-    ) -> Partition: ...
+    ) -> Partition:
+        """Give every row to exactly one of `clients`, and at least one row to each.
+
+        Args:
+            labels: of all rows, as numbers.
+            column: what [data.options] client_column holds for each row; None where no column is named.
+            clients: how many there are to be.
+            rng: the only source of chance.
+        """
+        ...
 
 
-PARTITIONERS: Registry[type[Partitioner]] = Registry("partitioner", "sordino.data.partition")
+PARTITIONERS: Registry[type[Partitioner]] = Registry("partitioner", "sordino.data.partition", Partitioner)
 
 
 def check_room(labels: Labels, clients: int, least: int = 1) -> None:

@@ -34,6 +34,7 @@ from sordino.kernels import fastest
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, Net
 from sordino.models.state import Unmoved
+from sordino.outside import look_beside
 from sordino.privacy.door import ClientDoor
 from sordino.privacy.noise import SecureNoise, SeededNoise
 from sordino.settings import validated
@@ -173,6 +174,7 @@ def serve(connection: socket.socket) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    look_beside(Path(sys.argv[2]))
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         serve(connection)
 

@@ -16,6 +16,7 @@ from sordino.engine.process.transport import Peer, SocketTransport
 from sordino.engine.setup import Setup
 from sordino.engine.wire.message import Message
 from sordino.methods.method import State
+from sordino.outside import experiment_folder
 
 SMALL = 1 << 16
 """Bytes of an answer that holds no numbers."""
@@ -89,7 +90,8 @@ class Processes:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "sordino.engine.process.client", str(theirs.fileno())]
+            handed = [str(theirs.fileno()), str(experiment_folder())]
+            command = [sys.executable, "-m", "sordino.engine.process.client", *handed]
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             self._running.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment))
         return ours

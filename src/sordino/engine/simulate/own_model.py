@@ -24,12 +24,14 @@ from sordino.engine.tariff import Multipliers
 from sordino.experiment import experiment as checked
 from sordino.methods.context import ClientContext
 from sordino.models import Net
+from sordino.outside import look_beside
 
 
 def own_model(folder: Path, client: str) -> Net:
     """The model that this client uses, as it was tested at the end of the run; `client` is its name or its number."""
     record = RunRecord(folder)
     begun, checkpoint = record.read_experiment(), record.load_checkpoint()
+    look_beside(Path(begun["facts"]["folder"]))
     resolved = resolve(checked(begun["experiment"]))
     _refuse_others(resolved, folder)
     if checkpoint is None:

@@ -1,0 +1,147 @@
+"""Code from outside this package: modules named as `module:Class`, and entry points of installed packages.
+
+An experiment that names such code runs it, as `python my_method.py` would. Beside the modules that Python finds by itself, the
+folder of the experiment file is searched, last of all, and only for a name that the file itself gives.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from sordino.core import SordinoError
+from sordino.sentences import first_line, shown
+from sordino.startup import complete_torch
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+class _Beside:
+    """The folder of the experiment at hand; it is on Python's path from the first import that needs it."""
+
+    folder: Path | None = None
+    on_path: str | None = None
+
+
+def look_beside(folder: Path) -> None:
+    """Say where the experiment at hand lies: modules that it names are also looked for there."""
+    _Beside.folder = folder.resolve()
+
+
+def experiment_folder() -> Path:
+    """Where the experiment at hand lies, as `look_beside` was told, for processes that begin on its behalf."""
+    return _Beside.folder or Path.cwd()
+
+
+def imported(path: str, *, axis: str) -> object:
+    """What `module:Class` names, for a member of this axis; an inner class may follow after a dot."""
+    module_name, _, attributes = path.partition(":")
+    if not all(step.isidentifier() for step in (*module_name.split("."), *attributes.split("."))):
+        raise SordinoError(
+            f"A {axis} of your own is named as module:Class, but got {shown(path)}; write for instance 'my_module:Mine'."
+        )
+    complete_torch()
+    found: object = _module(module_name, path, axis)
+    for attribute in attributes.split("."):
+        found = _attribute(found, attribute, path, axis)
+    return found
+
+
+@cache
+def entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """What installed packages register in a group, in the order of their names; nothing is imported."""
+    from importlib import metadata
+
+    return tuple(sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value)))
+
+
+def loaded(point: EntryPoint) -> object:
+    """What an entry point names."""
+    complete_torch()
+    try:
+        return point.load()
+    except Exception as error:
+        raise SordinoError(
+            f"The installed package {package_of(point)} registers {point.name!r} in {point.group} as {point.value!r}, but that fails "
+            f"({_what_failed(error)}); mend or uninstall the package."
+        ) from error
+
+
+def package_of(point: EntryPoint) -> str:
+    """The installed package that an entry point belongs to, with its version."""
+    return "(unnamed)" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def _module(name: str, path: str, axis: str) -> ModuleType:
+    _put_on_path()
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            raise SordinoError(_no_module(error.name, path, axis)) from error
+        raise SordinoError(
+            f"The {axis} {path!r} needs the module {error.name!r}, which is not installed; install it."
+        ) from error
+    except Exception as error:
+        raise SordinoError(
+            f"The {axis} {path!r} cannot be imported ({_what_failed(error)}); mend {name}, and try `python -c 'import {name}'`."
+        ) from error
+    _refuse_namesake(name.partition(".")[0], path, axis)
+    return module
+
+
+def _put_on_path() -> None:
+    """Search the experiment's folder last, so that nothing in it stands in for an installed module."""
+    folder = None if _Beside.folder is None else str(_Beside.folder)
+    if folder == _Beside.on_path:
+        importlib.invalidate_caches()
+        return
+    if _Beside.on_path in sys.path:
+        sys.path.remove(_Beside.on_path)
+    _Beside.on_path = None
+    if folder is not None and folder not in sys.path:
+        sys.path.append(folder)
+        _Beside.on_path = folder
+    importlib.invalidate_caches()
+
+
+def _no_module(name: str, path: str, axis: str) -> str:
+    place = "" if _Beside.folder is None else f" nor in {_Beside.folder}"
+    return (
+        f"The {axis} {path!r} needs a module called {name!r}, but there is none on Python's path{place}; check the spelling "
+        f"and PYTHONPATH, or put {name.partition('.')[0]}.py beside the experiment file."
+    )
+
+
+def _refuse_namesake(name: str, path: str, axis: str) -> None:
+    """Refuse a module from elsewhere where the experiment has one of the same name beside it: which is meant is unclear."""
+    found = getattr(sys.modules[name], "__file__", None)
+    if _Beside.folder is None or found is None:
+        return
+    for own in (_Beside.folder / f"{name}.py", _Beside.folder / name / "__init__.py"):
+        if own.exists() and own.resolve() != Path(found).resolve():
+            raise SordinoError(
+                f"The {axis} {path!r} lies beside the experiment, in {own}, but Python has another {name!r}, from {found}; give "
+                "yours another name, or run the experiment in a process of its own."
+            )
+
+
+def _attribute(owner: object, name: str, path: str, axis: str) -> object:
+    if hasattr(owner, name):
+        return getattr(owner, name)
+    known = [one for one, value in vars(owner).items() if inspect.isclass(value) or inspect.isfunction(value)]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "check the spelling."
+    place = getattr(owner, "__file__", None) or getattr(owner, "__name__", "")
+    raise SordinoError(f"The {axis} {path!r} needs {name!r}, but {place} has nothing of that name; {hint}")
+
+
+def _what_failed(error: BaseException) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
