@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import tempfile
 from collections.abc import Callable
@@ -9,18 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sordino.engine.schedule import ScheduleName, Workers, choose
 
 from sordino.core import Private
 from sordino.data.examples import Examples
-from sordino.engine.federation import SimulatedFederation
+from sordino.engine.client.runtime import ClientRuntime
+from sordino.engine.federation import FederationServer
+from sordino.engine.resolved import resolve
+from sordino.engine.roster import Roster
 from sordino.engine.simulate.allocator import tune_allocator
+from sordino.engine.simulate.schedule import ScheduleName, choose
+from sordino.engine.simulate.transport import LocalTransport
+from sordino.engine.simulate.workers import Workers
 from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.methods.dp_fedavg import DpFedAvg
 from sordino.methods.method import State
 from sordino.models import FlatSpace, Net
-from sordino.privacy.door import Door
+from sordino.privacy.door import ClientDoor, Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.noise import SecureNoise
 
@@ -33,7 +39,7 @@ class RunningFederation:
     """A federation between two rounds: every client takes part, noise is central, the ledger is on disk."""
 
     method: DpFedAvg
-    federation: SimulatedFederation
+    federation: FederationServer
     state: State
     folder: tempfile.TemporaryDirectory[str]
     """Holds the ledger, and goes with this object."""
@@ -59,20 +65,17 @@ def federate(
     gc.freeze()  # as every command does after its imports
     everyones = [data(client) for client in range(clients)]
     sizes = [len(own) for own in everyones]
-    tariff = make_tariff(
-        experiment(
-            {
-                "rounds": ROUNDS,
-                "data": {"source": "made up", "clients": clients},
-                "model": {"name": "made up"},
-                "method": {"name": "dp-fedavg"},
-                "privacy": {"noise_multiplier": noise_multiplier, "clip_norm": l2_clip_norm, "sampler": "everyone"},
-            }
-        ),
-        method,
-        clients=clients,
-        sizes=sizes,
+    table = experiment(
+        {
+            "rounds": ROUNDS,
+            "data": {"source": "made up", "clients": clients},
+            "model": {"name": "made up"},
+            "method": {"name": "dp-fedavg"},
+            "privacy": {"noise_multiplier": noise_multiplier, "clip_norm": l2_clip_norm, "sampler": "everyone"},
+        }
     )
+    resolved = dataclasses.replace(resolve(table), method=method)
+    tariff = make_tariff(resolved, clients=clients, sizes=sizes)
     space = FlatSpace(net)
     workers = Workers(net, space, seed=0, device=torch.device("cpu"))
     start = space.read(net)
@@ -81,14 +84,17 @@ def federate(
         schedule, _ = choose(net, workers, method.job, cohort=clients, rows=sizes[0], shape=shape, start=start)
     folder = tempfile.TemporaryDirectory(prefix="sordino-bench-")
     ledger = Ledger(clients=clients, delta=1e-5, neighbours="zero-out", path=Path(folder.name) / "ledger.jsonl")
-    federation = SimulatedFederation(
-        sizes=sizes,
-        expected_cohort=tariff.sampler.expected_cohort,
+    noise, roster = SecureNoise(), Roster(sizes=sizes)
+
+    def runtime(client: int) -> ClientRuntime:
+        own = Private(everyones[client])
+        return ClientRuntime(client=client, rows=lambda: own, tariff=tariff, door=ClientDoor(noise))
+
+    federation = FederationServer(
+        roster=roster,
         space=space,
-        data=lambda client: Private(everyones[client]),
         tariff=tariff,
-        door=Door(ledger, SecureNoise()),
-        workers=workers,
-        schedule=schedule,
+        door=Door(ledger, noise),
+        transport=LocalTransport(runtime=runtime, roster=roster, workers=workers, schedule=schedule),
     )
     return RunningFederation(method=method, federation=federation, state={"model": start}, folder=folder)

@@ -13,7 +13,9 @@ import math
 import statistics
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +27,27 @@ from torch import Tensor
 from benchmarks.studies.study import EXAMPLES, Cell, Result, markdown, results, run_all
 from sordino.core import Bounded, Released, unwrap
 from sordino.data.source import SourceSettings, load
-from sordino.engine.choice import choose_tuning, make_rule
+from sordino.engine.asking import ask_clients
+from sordino.engine.federation import FederationServer
 from sordino.engine.record import read_summary
-from sordino.engine.schedule import Workers
+from sordino.engine.resolved import resolve
+from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import prepare
+from sordino.engine.simulate.simulator import Simulator
 from sordino.experiment import experiment, read_table
 from sordino.privacy.calibration import calibrate
 from sordino.privacy.door import Door, Permit
 from sordino.privacy.event_kinds import GaussianDpEvent
 from sordino.privacy.gaussian import gaussian_epsilon
-from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.ledger import Ledger
+from sordino.privacy.mechanisms import UPDATE
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.streams import stream_id
 from sordino.settings import validated
 from sordino.tuning.auto import Auto
+from sordino.tuning.choice import make_rule
 from sordino.tuning.rule import Coefficient, Statistics
+from sordino.tuning.survey import Survey
 
 FILE = "pretrain-dpfl/study.toml"
 ROWS, PAPER_ROWS, PAPER_ROUNDS, DELTA = 200, 50_000, 128, 1e-5
@@ -177,8 +185,8 @@ def choose_at(place: Place, seed: int) -> Chosen:
     cell = place.cell("auto", 1.0)
     table = read_table(EXAMPLES / cell.file, (*cell.changes, f"seed={seed}"))
     experiment_here = experiment(table)
-    setup = prepare(experiment_here, folder=(EXAMPLES / cell.file).parent, progress=lambda done, total: None)
-    workers = Workers(setup.net, setup.space, seed=seed, device=setup.device, workers=1)
+    resolved = resolve(experiment_here)
+    setup = prepare(resolved, folder=(EXAMPLES / cell.file).parent, progress=lambda done, total: None)
     seen: list[float] = []
     strategies, private, power = {}, {}, 0.0
     exact: dict[str, float] = {}
@@ -186,37 +194,48 @@ def choose_at(place: Place, seed: int) -> Chosen:
     for coefficient in RULES:
         tuning = dataclasses.replace(validated(Auto, {"epsilon": 2.5}, where="tuning"), coefficient=coefficient)
         seen.clear()
-        door = _Glass(Ledger(clients=len(sizes), delta=DELTA, neighbours="replace-one"), seed, seen)
-        private = choose_tuning(setup, tuning, door, workers)
+        facts = noise_facts(resolved, setup.tariff, sizes)
+        with closing(Simulator(setup)) as clients:
+            federation = FederationServer(
+                roster=setup.federated.roster,
+                space=setup.space,
+                tariff=setup.tariff,
+                door=Door(
+                    Ledger(clients=len(sizes), delta=DELTA, neighbours="replace-one"),
+                    SeededNoise(stream_id("noise", seed)),
+                ),
+                transport=clients.transport,
+            )
+            with _glass(seen):
+                start = setup.space.read(setup.net)
+                private = tuning.decide(setup.whole, facts, partial(_ask, federation, start))
         strategies[f"{coefficient}, private"] = private["strategy"]
         shares = [rows / sum(sizes) for rows in sizes]
-        exact = {
-            name: float(np.dot(shares, seen[len(sizes) * k : len(sizes) * (k + 1)]))
-            for k, name in enumerate(("G1²", "G2²"))
-        }
-        rule = make_rule(experiment_here, tuning, setup.method, setup.tariff, setup.whole)
+        exact = {name: float(np.dot(shares, seen[k::2])) for k, name in enumerate(("G1²", "G2²"))}
+        rule = make_rule(setup.whole, facts, coefficient)
         power = rule.noise_power
         strategies[f"{coefficient}, exact"] = "FT" if rule.prefers_full(Statistics.named(exact)) else "HT"
-    workers.close()
     return Chosen(noise_power=power, exact=exact, private=private, strategies=strategies)
 
 
-class _Glass(Door):
-    """A door that keeps what goes in, for the researcher at the simulator."""
+def _ask(federation: FederationServer, start: Tensor, survey: Survey) -> Mapping[str, Sequence[float]]:
+    return ask_clients(federation, survey, start)
 
-    def __init__(self, ledger: Ledger, seed: int, seen: list[float]) -> None:
-        super().__init__(ledger, SeededNoise(stream_id("noise", seed)))
-        self._seen = seen
 
-    def open(self, line: Line) -> Permit:
-        permit, right = super().open(line), Permit.release
+@contextmanager
+def _glass(seen: list[float]) -> Iterator[None]:
+    """Keep what goes through clients' doors, client by client, for the researcher at the simulator."""
+    right = Permit.release
 
-        def release(value: Bounded) -> Released[Tensor]:
-            self._seen.append(float(unwrap(value)))
-            return right(permit, value)
+    def release(permit: Permit, value: Bounded, part: str = UPDATE) -> Released[Tensor]:
+        seen.append(float(unwrap(value)))
+        return right(permit, value, part)
 
-        permit.release = release  # type: ignore[method-assign]
-        return permit
+    Permit.release = release  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Permit.release = right  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, kw_only=True)

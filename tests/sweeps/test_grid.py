@@ -69,9 +69,10 @@ def test_a_case_joins_tables_and_replaces_what_has_a_name():
 
 def test_cases_and_axes_and_seeds_make_cells(tmp_path):
     path = tmp_path / "two.toml"
-    base = "rounds = 2\nseed = 5\n[privacy]\nepsilon = 1\n"
-    cases = '[[case]]\nmethod = "fedavg"\n[[case]]\nname = "ours"\nrounds = 3\nmethod.name = "dp-fedavg"\n'
-    path.write_text(base + cases)
+    path.write_text(
+        'rounds = 2\nseed = 5\n[privacy]\nepsilon = 1\n[[case]]\nmethod = "fedavg"\n'
+        '[[case]]\nname = "ours"\nrounds = 3\nmethod.name = "dp-fedavg"\n'
+    )
     sweep = read_sweep(path, ("privacy.delta=0.01",), over=["privacy.epsilon=2,4"], seeds=2)
     cells = list(sweep.cells())
     assert [cell.label for cell in cells[:4]] == [
