@@ -99,7 +99,7 @@ def suite(folder, *options):
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "sordino.testing_options", "-p", "no:cacheprovider", "--pyargs",
          "sordino.testing", *options],
-        cwd=folder, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True, check=False,
+        cwd=folder, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return found.returncode, found.stdout
 

@@ -74,7 +74,7 @@ def test_a_kill_before_the_run_begins_leaves_a_folder_that_can_be_used_again(tin
 
 
 def test_a_run_that_is_refused_leaves_no_folder(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine.Simulator, "settle", lambda *args: (_ for _ in ()).throw(SordinoError("Refused.")))
+    monkeypatch.setattr(engine, "settle", lambda *args: (_ for _ in ()).throw(SordinoError("Refused.")))
     with pytest.raises(SordinoError, match="Refused"):
         sordino.run(tiny(), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
