@@ -95,11 +95,11 @@ class Mine(DpFedAvg):
 
 def suite(folder, *options):
     """What pytest prints of the suite in a stranger's folder, and its exit code."""
-    paths = [str(Path(sordino.__file__).parents[1])]
+    paths = {"PYTHONPATH": str(Path(sordino.__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "sordino.testing_options", "-p", "no:cacheprovider", "--pyargs",
          "sordino.testing", *options],
-        cwd=folder, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True, check=False,
+        cwd=folder, env={**os.environ, **paths}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return found.returncode, found.stdout
 
