@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test check bench torture clean
+.PHONY: demo test lint check bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
@@ -15,13 +15,14 @@ demo: $(VENV)/.installed
 	$(BIN)/sordino demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
-check: $(VENV)/.installed
+lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+
+check: lint test
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
