@@ -35,7 +35,11 @@ def test_a_run_goes_through_the_files_as_the_page_says(tmp_path, monkeypatch):
     assert len({file for file, _ in told}) == len(told) > 30
 
 
-@pytest.mark.parametrize("page", [DOCS / "design.md", DOCS / "wire.md", *sorted((DOCS / "decisions").glob("*.md"))], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [DOCS / "design.md", DOCS / "wire.md", *sorted((DOCS / "decisions").glob("*.md"))],
+    ids=lambda page: page.stem,
+)
 def test_files_of_the_package_that_a_page_names_exist(page):
     rooms = {path.name for path in Path(ROOT).iterdir()}
     named = {name for name in re.findall(r"`([\w/]+\.py)`", page.read_text()) if name.split("/")[0] in rooms}
