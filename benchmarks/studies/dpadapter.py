@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sordino.sweeps.grid import Sweep
-from sordino.sweeps.running import run_sweep
-
 from benchmarks.studies.study import markdown
 from sordino.core import SordinoError
 from sordino.engine.pretraining import pretrain
 from sordino.engine.robustness import measure, open_subject
 from sordino.experiment import Table, experiment
 from sordino.files import to_json, write_whole
+from sordino.sweeps.grid import Sweep
+from sordino.sweeps.running import run_sweep
 
 PUBLIC: Table = {"source": "emnist47", "visibility": "public", "limit": 4000, "test_limit": 4000}
 TRAINING: Table = {"data": PUBLIC, "epochs": 10, "batch_size": 50, "keep_head": False}

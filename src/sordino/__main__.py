@@ -1,12 +1,10 @@
-"""The process of the `sordino` command: it ends as soon as the command has."""
+"""The process of the `sordino` command."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
-import threading
 from types import FrameType
 
 from sordino.cli import STOPPED, stopped_sentence
@@ -17,16 +15,15 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 def main() -> None:
-    """Do the command in `sys.argv`, and leave with its exit code."""
+    """Do the command in `sys.argv`, and leave with its exit code. A reader that went away, such as `head`, has what it wanted."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, Interrupt())
     try:
         command()
-    except SystemExit as stop:
-        if stop.code is None or isinstance(stop.code, int):
-            _leave(stop.code or 0)
-        raise
-    _leave(0)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 class Interrupt:
@@ -44,27 +41,6 @@ class Interrupt:
             raise KeyboardInterrupt
         os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + stopped_sentence(sys.argv[1:]).encode())
         os._exit(STOPPED)
-
-
-def _leave(code: int) -> None:
-    """End this process without taking torch's modules apart one by one, which takes longer than many a command.
-
-    What was promised for the end is done first. Where that may not be everything (threads at work, a profiler or debugger
-    that looks on, an output that cannot be written), this returns, and the process ends the slow way. A reader that went
-    away, such as `head`, has what it wanted.
-    """
-    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    if sys.gettrace() or sys.getprofile() or any(not thread.daemon for thread in others):
-        return
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = code or 1
-    except (OSError, ValueError):
-        return
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from sordino.core import SordinoError
 from sordino.sentences import first_line, shown
-from sordino.startup import complete_torch
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,7 +46,6 @@ def imported(path: str, *, axis: str) -> object:
         raise SordinoError(
             f"A {axis} of your own is named as module:Class, but got {shown(path)}; write for instance 'my_module:Mine'."
         )
-    complete_torch()
     found: object = _module(module_name, path, axis)
     for attribute in attributes.split("."):
         found = _attribute(found, attribute, path, axis)
@@ -64,7 +62,6 @@ def entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 def loaded(point: EntryPoint) -> object:
     """What an entry point names."""
-    complete_torch()
     try:
         return point.load()
     except Exception as error:

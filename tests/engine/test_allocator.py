@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from sordino.core import SordinoError
-from sordino.engine import allocator
+from sordino.engine.simulate import allocator
 from sordino.engine.simulate.allocator import VARIABLE, tune_allocator
 
 ON_GLIBC = sys.platform == "linux" and platform.libc_ver()[0] == "glibc"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sordino.data.examples import IDENTITY, Examples, Normalisation
-from sordino.engine import stacked
+from sordino.engine.simulate import stacked
 from sordino.engine.simulate.dense import trainable_layers
 from sordino.engine.simulate.stacked import dense_layers, run_stacked
 from sordino.kernels.dense_clients import train_clients

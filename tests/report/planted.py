@@ -28,7 +28,7 @@ class Planter:
         table["privacy"]["noise_multiplier"] = None if epsilon == float("inf") else 1 / epsilon
         record = RunRecord(self.folder / f"run-{next(self.numbers)}")
         record.folder.mkdir(parents=True)
-        record.begin(resolve(experiment(table)), {"schedule": "workers"})
+        record.begin(resolve(experiment(table)), {"schedule": "workers", "folder": str(self.folder)})
         views = {view: {**entry, "epsilon": epsilon} for view, entry in self.summary["epsilon"].items()}
         own = {} if own_mix is None else {"non_private_clients": {"mean": own_mix}}
         summary = {
@@ -40,7 +40,9 @@ class Planter:
             **facts,
         }
         release = Release(summary=_published(summary), metrics=[]) if secure else None
-        record.finish({}, {**summary, "accuracy": 0.123} if secure else summary, release=release, provenance={})
+        record.finish(
+            {}, {**summary, "accuracy": 0.123} if secure else summary, release=release, provenance={}, prediction={}
+        )
         return read_run(record.folder)
 
 

@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 from rich.progress import Progress as Bars
-from sordino.sweeps.progress import Progress
 
 from sordino.engine.run import Moment
 from sordino.report import progress as runs
 from sordino.report import sweep_progress as sweeps
+from sordino.sweeps.progress import Progress
 
 
 def training(done, accuracy=None, note=""):

@@ -9,7 +9,7 @@ import typer
 
 from sordino.cli.application import AsJson, ExperimentFile, Overrides, app
 from sordino.cli.output import show_value
-from sordino.startup import quick_imports, with_what_it_needs
+from sordino.startup import quick_imports
 
 
 @app.command()
@@ -43,14 +43,14 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Work out noise, ε per view, memory and time, without touching private data."""
-    with quick_imports(whole_torch=False):
+    with quick_imports():
         from sordino.engine.plan import make_plan
         from sordino.experiment import read
         from sordino.report.terminal import plan_table
 
     experiment = read(file, tuple(overrides or ()))
     folder = file.resolve().parent
-    planned = with_what_it_needs(lambda: make_plan(experiment, all_accountants=all_accountants, folder=folder))
+    planned = make_plan(experiment, all_accountants=all_accountants, folder=folder)
     show_value(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
 
 

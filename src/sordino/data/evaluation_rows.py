@@ -38,6 +38,8 @@ class SeparateSource:
     label_column: str | None = None
     text_column: str | None = None
     """Where the other table calls them differently."""
+    alike_by_chance: bool = False
+    """Whether rows may equal private ones by chance, as of two people of one age, sex and ward; copies are then not found."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,19 +12,29 @@ from sordino.data.examples import Examples
 from sordino.data.settings import SourceSettings
 
 
-def refuse_shared_rows(private: Examples, test: Examples, settings: SourceSettings, test_source: str) -> None:
+def refuse_shared_rows(
+    private: Examples, test: Examples, settings: SourceSettings, test_source: str, *, alike_by_chance: bool = False
+) -> None:
     """Refuse public test rows that are rows of a private set as well, whether it trains on them or not.
 
-    Rows of a table may be alike by chance (two people of one age, sex and ward), so there only a test set of nothing else is refused.
+    Rows of a coarse table may be `alike_by_chance`. Where a person says so, only a test set of nothing else is refused.
     """
     if settings.visibility == "public":
         return
     shared = overlap(private.inputs, test.inputs)
-    if shared > (len(test) - 1 if test.inputs.dtype == torch.float32 else 0):
+    if shared > (len(test) - 1 if alike_by_chance else 0):
+        by_chance = "" if alike_by_chance else _BY_CHANCE[test.inputs.dtype == torch.float32]
         raise SordinoError(
             f"{shared} rows of the test source {test_source!r} are also rows of the private set {settings.source!r}; what is private "
-            "in one place cannot be public in another, so drop them from the test source or name another."
+            f"in one place cannot be public in another, so drop them from the test source or name another{by_chance}."
         )
+
+
+_BY_CHANCE = {
+    True: ", or say in [data] test that a coarse table has them by chance with alike_by_chance = true",
+    False: "",
+}
+"""What may be done where rows are those of a table."""
 
 
 def overlap(a: Tensor, b: Tensor) -> int:

@@ -120,7 +120,7 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
     if isinstance(test, SeparateSource):
         tested = find_separate(test, settings, raw).load(class_names, seed)
         whole = train if settings.limit is None else to_examples(array, labels, _all(raw), raw.kind, settings)
-        refuse_shared_rows(whole, tested, settings, test.source)
+        refuse_shared_rows(whole, tested, settings, test.source, alike_by_chance=test.alike_by_chance)
     elif isinstance(test, SetAside):
         if raw.test is not None:
             array, labels = read_split(raw.test, class_names, settings)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sordino.core import Released
+from sordino.core import Released, SordinoError
 from sordino.engine.messages import Answer, Kind, Missing, Request
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.one_round import OneRound
@@ -187,12 +187,18 @@ class FederationServer:
     def _exchange(
         self, requests: Sequence[Request], *, job: Job | None = None, upload_numbers: float | None = None
     ) -> list[Answer]:
-        """Send requests; who does not answer is noted."""
+        """Send requests; who does not answer is noted, and where nobody does the run stops."""
         sent = job.upload_numbers(self.space) if isinstance(job, PersonalJob) else (upload_numbers or self.space.size)
         self.traffic.down += len(requests) * self.space.size * BYTES_PER_NUMBER
         self.traffic.up += len(requests) * math.ceil(sent * BYTES_PER_NUMBER)
         found = self.transport.exchange(requests) if requests else []
-        self.missing += [one for one in found if isinstance(one, Missing)]
+        absent = [one for one in found if isinstance(one, Missing)]
+        self.missing += absent
+        if requests and len(absent) == len(requests):
+            raise SordinoError(
+                f"None of the {len(requests)} clients of round {requests[0].round} answered; client {absent[0].client}: "
+                f"{absent[0].because} See to them, and go on with --resume."
+            )
         return [one for one in found if isinstance(one, Answer)]
 
     def _call(self, round_number: int, broadcast: Broadcast, job: Job) -> _Call:
