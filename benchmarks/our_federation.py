@@ -15,13 +15,13 @@ from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.engine.client.runtime import ClientRuntime
 from sordino.engine.federation import FederationServer
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
 from sordino.engine.roster import Roster
 from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.simulate.schedule import ScheduleName, choose
 from sordino.engine.simulate.transport import LocalTransport
 from sordino.engine.simulate.workers import Workers
-from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.methods.dp_fedavg import DpFedAvg
 from sordino.methods.method import State

@@ -24,11 +24,11 @@ from sordino.engine.charged_evaluation import EMPTY_SLOT, ChargedEvaluation
 from sordino.engine.client import runtime as runtime_module
 from sordino.engine.client.runtime import ClientRuntime
 from sordino.engine.federation import FederationServer
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
 from sordino.engine.roster import Roster
 from sordino.engine.simulate.transport import LocalTransport
 from sordino.engine.simulate.workers import Workers
-from sordino.engine.tariff import make_tariff
 from sordino.models import FlatSpace, Net
 from sordino.privacy.clipping import StatisticBound
 from sordino.privacy.gaussian import gaussian_epsilon

@@ -114,8 +114,8 @@ def test_a_sweep_shows_auroc_and_area():
     ids=["CIFAR-10", "blood cells", "CIFAR-10 as 45:9:1"],
 )
 def test_the_papers_settings_cost_each_client_what_they_should(sizes, expected):
+    from sordino.engine.pricing import make_tariff
     from sordino.engine.resolved import resolve
-    from sordino.engine.tariff import make_tariff
     from sordino.experiment import experiment
     from sordino.methods.dp_sgd import DpSgd
 

@@ -9,7 +9,7 @@ from test_tampering import stop_after
 import sordino
 from sordino.core import SordinoError
 from sordino.engine import run as engine
-from sordino.engine import tariff
+from sordino.engine import pricing
 from sordino.engine.run import finish
 from sordino.engine.verify import verify
 from sordino.privacy.calibration import calibrate
@@ -147,7 +147,7 @@ def test_a_resumed_run_goes_on_with_the_noise_it_was_begun_with(tiny, tmp_path, 
     table["privacy"] = {**SECURE, "noise_source": "seeded"}
     sordino.run(table, out=tmp_path / "unbroken")
     cut_off_in_round(monkeypatch, table, tmp_path / "run", 2)
-    monkeypatch.setattr(tariff, "calibrate", lambda *args, **kwargs: calibrate(*args, **kwargs) * (1 + 1e-4))
+    monkeypatch.setattr(pricing, "calibrate", lambda *args, **kwargs: calibrate(*args, **kwargs) * (1 + 1e-4))
     sordino.run(table, out=tmp_path / "run", resume=True)
     for name in ("model.safetensors", "ledger.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes()
@@ -160,6 +160,6 @@ def test_budgets_of_each_client_are_settled_once_too(tiny, tmp_path, monkeypatch
     }  # fmt: skip
     sordino.run(table, out=tmp_path / "unbroken")
     cut_off_in_round(monkeypatch, table, tmp_path / "run", 2)
-    monkeypatch.setattr(tariff, "calibrate", lambda *args, **kwargs: pytest.fail("calibrated again"))
+    monkeypatch.setattr(pricing, "calibrate", lambda *args, **kwargs: pytest.fail("calibrated again"))
     sordino.run(table, out=tmp_path / "run", resume=True)
     assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == (tmp_path / "unbroken" / "ledger.jsonl").read_bytes()

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sordino.engine.dealing import federate
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
-from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
 from sordino.privacy.clipping import Clip, sum_bounded

@@ -10,8 +10,8 @@ from torch import nn
 from sordino.core import Private, Released
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.client.noisy_steps import PoissonSteps
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
-from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.dp_sgd import DpSgd

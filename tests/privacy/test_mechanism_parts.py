@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sordino.core import SordinoError
 from sordino.engine.plan import make_plan
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
-from sordino.engine.tariff import make_tariff
 from sordino.experiment import experiment
 from sordino.privacy.accounting import spent
 from sordino.privacy.adaptive_clip import COUNT, AdaptiveClip

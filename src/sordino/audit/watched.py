@@ -14,11 +14,11 @@ from sordino.engine.building import shared_space
 from sordino.engine.client.personal_store import PersonalStore
 from sordino.engine.client.runtime import ClientRuntime
 from sordino.engine.federation import FederationServer
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import resolve
 from sordino.engine.roster import Roster
 from sordino.engine.simulate.transport import LocalTransport
 from sordino.engine.simulate.workers import Workers
-from sordino.engine.tariff import make_tariff
 from sordino.experiment import Experiment
 from sordino.methods.method import Method
 from sordino.models import FlatSpace, Net, build

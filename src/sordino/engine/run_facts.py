@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sordino.engine.pricing import make_clip
 from sordino.engine.resolved import Resolved
-from sordino.engine.tariff import Tariff, make_clip
+from sordino.engine.tariff import Tariff
 from sordino.tuning.survey import NoiseFacts, RunFacts
 
 

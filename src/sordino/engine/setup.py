@@ -15,10 +15,11 @@ from sordino.engine.building import Model, make_model, make_phases, shared_space
 from sordino.engine.dealing import Federated, federate
 from sordino.engine.evaluation_rows import refuse_silent_split
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
+from sordino.engine.pricing import make_tariff
 from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
 from sordino.engine.run_facts import run_facts
-from sordino.engine.tariff import Multipliers, Tariff, make_tariff
+from sordino.engine.tariff import Multipliers, Tariff
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sordino.core import SordinoError
+from sordino.engine.pricing import make_tariff
 from sordino.engine.resolved import Resolved
-from sordino.engine.tariff import Tariff, make_tariff
+from sordino.engine.tariff import Tariff
 from sordino.privacy.mechanisms import MECHANISMS
 
 
