@@ -46,6 +46,8 @@ class _Call:
     cohort: list[int]
     broadcast: Broadcast
     job: Job
+    clip: Clip
+    upload_shape: tuple[int, ...]
 
 
 @dataclass(kw_only=True)
@@ -165,9 +167,9 @@ class FederationServer:
             round=call.round,
             repeat=call.repeat,
             model=call.broadcast.to(client).value,
-            upload_shape=tuple(call.broadcast.upload_like.shape),
+            upload_shape=call.upload_shape,
             job=call.job,
-            clip=self._clip(),
+            clip=call.clip,
             grants={UPDATE: grant.share(client)},
             server_noises=server_noises,
         )
@@ -208,7 +210,15 @@ class FederationServer:
         source = self.door.source
         coins: Coins = FreshCoins(coins=source, repeat=repeat) if repeat else source
         cohort = self._cohort(round_number, coins)
-        return _Call(round=round_number, repeat=repeat, cohort=cohort, broadcast=broadcast, job=job)
+        return _Call(
+            round=round_number,
+            repeat=repeat,
+            cohort=cohort,
+            broadcast=broadcast,
+            job=job,
+            clip=self._clip(),
+            upload_shape=tuple(broadcast.upload_like.shape),
+        )
 
     def _cohort(self, round_number: int, coins: Coins) -> list[int]:
         """Who was drawn and can still pay; who cannot has retired, and its seat is filled like any empty one."""

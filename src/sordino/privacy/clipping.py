@@ -67,8 +67,8 @@ def factors_of(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
     return torch.where(stored, factors, torch.zeros_like(norms)).to(dtype)
 
 
-def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
-    """One unit's contribution, clipped; the tensor that came in is left as it is.
+def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor, owned: bool = False) -> Bounded:
+    """One unit's contribution, clipped. The tensor that came in is left as it is, unless it is `owned` and nobody else's.
 
     A contribution of another shape than `like` is refused: one number stretched over all coordinates would have many times
     its norm.
@@ -76,8 +76,9 @@ def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounde
     _refuse_coarse(like)
     row: Tensor = _shaped(unwrap(update), like)
     factor = float(factors_of(_norm(row, clip.norm), clip, row.dtype))
-    clipped = row if factor == 1 else row * factor if factor > 0 else torch.zeros_like(row)
-    return seal(clipped, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(factor == 0))
+    if factor < 1:
+        row = torch.mul(row, factor, out=row if owned else None) if factor > 0 else torch.zeros_like(row)
+    return seal(row, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(factor == 0))
 
 
 def received_bounded(value: Tensor, clip: Clip) -> Bounded | None:

@@ -70,18 +70,19 @@ class ClientRuntime:
             return self._score(request, context)
         return self.hand_out(request, self._turn(request, context))
 
-    def hand_out(self, request: Request, turn: Private[Turn]) -> Answer:
-        """Bound and noise what one turn gave, and keep what stays with the client."""
+    def hand_out(self, request: Request, turn: Private[Turn], *, owned: bool = False) -> Answer:
+        """Bound and noise what one turn gave, and keep what stays with the client; an `owned` update may be clipped in place."""
         if self.personal is not None:
             self.personal.keep(self.client, turn.map(_personal))
         if request.kind == "support":
             return self._on_support(request, turn)
         update = turn.map(_update)
         like = request.model.new_zeros(()).expand(request.upload_shape)
-        bounded = {UPDATE: bound_update(update, request.clip, like=like)}
         charged = {part.name for part in request.grant.parts}
+        bounded: dict[str, Bounded] = {}
         if charged != {UPDATE}:
             bounded |= self.tariff.mechanism.besides_update(update, request.clip, like=like)
+        bounded[UPDATE] = bound_update(update, request.clip, like=like, owned=owned)
         return self._released(request, {name: value for name, value in bounded.items() if name in charged})
 
     def _released(self, request: Request, bounded: dict[str, Bounded]) -> Answer:

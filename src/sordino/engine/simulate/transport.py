@@ -55,10 +55,11 @@ class LocalTransport:
             [runtime.rows() for runtime in runtimes],
             job,
         )
-        turns = [update.map(plain_turn) for update in updates]
-        return self.workers.map(
-            lambda number: runtimes[number].hand_out(requests[number], turns[number]), range(len(requests))
-        )
+
+        def hand_out(number: int) -> Answer:
+            return runtimes[number].hand_out(requests[number], updates[number].map(plain_turn), owned=True)
+
+        return self.workers.map(hand_out, range(len(requests)))
 
     def _place(self, request: Request) -> Place:
         sizes = self.roster.held_out if request.kind == "score" else self.roster.sizes

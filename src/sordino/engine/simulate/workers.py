@@ -65,11 +65,14 @@ class Workers:
             finally:
                 self._nets.put(net)
 
-        return [one(0)] if len(places) == 1 else self.map(one, range(len(places)))
+        return [one(0)] if len(places) == 1 else list(self._pool.map(one, range(len(places))))
 
     def map(self, function: Callable[[U], T], items: Sequence[U]) -> list[T]:
-        """The same for work that needs no model."""
-        return list(self._pool.map(function, items))
+        """The same for work that needs no model; every thread takes a share of the items at once."""
+        share = max(1, -(-len(items) // self._count))
+        shares = [items[at : at + share] for at in range(0, len(items), share)]
+        done = self._pool.map(lambda some: [function(one) for one in some], shares)
+        return [result for part in done for result in part]
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
