@@ -127,7 +127,12 @@ def test_a_stranger_runs_it_on_a_part_of_their_own(tmp_path):
 
 def test_a_mistake_in_the_call_is_one_sentence(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
-    for options, sentence in (("--member", "mine"), "write mine:Mine."), ((), "name it with --member"):
+    mistakes = {
+        ("--member", "mine"): "write mine:Mine.",
+        ("--member", "mine:Mine", "--axis", "methods"): "There is no axis called 'methods'; did you mean 'method'?",
+        (): "name it with --member",
+    }
+    for options, sentence in mistakes.items():
         code, printed = suite(tmp_path, *options)
         assert code != 0
         assert sentence in printed

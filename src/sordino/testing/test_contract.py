@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordino.core import SordinoError
+from sordino.core import SordinoError, unknown
 from sordino.experiment import override
 from sordino.outside import look_beside
 from sordino.testing.broken import Broken
@@ -30,6 +30,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for name in config.getoption("--member", []):
             table = _table(name, config.getoption("--set"))
             axis = config.getoption("--axis") or axis_of(name)
+            if axis not in CHECKS:
+                raise SordinoError(unknown("axis", axis, CHECKS))
             cases += [(check, table) for check in CHECKS[axis]]
             ids += [f"{axis} {name}, {check.__name__.replace('_', ' ')}" for check in CHECKS[axis]]
     except SordinoError as refusal:
