@@ -29,6 +29,7 @@ from sordino.methods.method import Broadcast
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger, read_lines
 from sordino.privacy.noise import SeededNoise
+from sordino.report.terminal import summary_table
 
 CLIENTS = 3
 PUBLIC = {"source": "mnist5k", "visibility": "public"}
@@ -141,6 +142,7 @@ def test_a_client_that_is_killed_costs_its_seat_and_nothing_else(table, tmp_path
     assert [line.participants for line in read_lines(tmp_path / "run" / "ledger.jsonl")] == [(0, 1, 2)] * 3
     assert "process has ended" in summary["missing"]["1"]["because"]
     assert summary["missing"]["1"]["times"] == 2
+    assert "Client 1 missed 2 turns" in str(summary_table([summary]).caption)
 
 
 def resume_after_a_kill(table, tmp_path):
@@ -328,6 +330,27 @@ def test_a_request_with_too_little_noise_is_not_answered(table, tmp_path):
     with pytest.raises(SordinoError, match=r"None of the 3 clients of round 0 answered.*at least 1\.5"):
         threads.sum()
     assert {one.client for one in threads.federation.missing} == {0, 1, 2}
+
+
+def test_a_request_with_less_noise_than_planned_is_not_answered(table, tmp_path):
+    """The client works out the plan itself, so a server that asks for less noise gets nothing."""
+    threads = Threads(table(), tmp_path, run=run_name())
+    threads.federation.tariff = dataclasses.replace(threads.federation.tariff, noise_multiplier=0.5)
+    with pytest.raises(SordinoError, match=r"noise multiplier of 1 in round 0, but the request has 0\.5"):
+        threads.sum()
+
+
+def test_more_than_was_planned_is_charged_besides_and_kept_within_limits(table, tmp_path):
+    """Two rounds were planned and agreed to; a third is charged on top, which this client's limit does not allow."""
+    epsilon = Threads(table(), tmp_path / "plan", run="x").setup.tariff.worst(
+        experiment(table()).privacy, all_accountants=False
+    )
+    limits = {"lifetime_epsilon": {"server": 1.1 * epsilon["server"].epsilon}}
+    threads = Threads(table(), tmp_path, limits=limits, run=run_name())
+    threads.sum(0)
+    threads.sum(1)
+    with pytest.raises(SordinoError, match="over all runs in the server view"):
+        threads.sum(1)
 
 
 def test_a_grant_is_spent_once_also_after_a_restart(table, tmp_path):

@@ -30,7 +30,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] =
     delta = first["epsilon"]["public"]["delta"]
     own = any(_own_mix(summary) for summary in summaries)
     about_own = "own: clients, each tested in its own mix of labels: mean ± deviation, worst tenth; outside every ε"
-    notes = sorted({escape(warning) for summary in summaries for warning in summary["warnings"]})
+    notes = sorted({escape(note) for summary in summaries for note in (*_absences(summary), *summary["warnings"])})
     unequal = [text for summary in summaries if (text := _unequal(summary))]
     notes += [f"Chosen: {escape(summary['choice']['sentence'])}" for summary in summaries if summary.get("choice")]
     table = Table(
@@ -58,6 +58,15 @@ def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] =
             f"{summary['seconds']:.1f}" if "seconds" in summary else "–",
         )
     return table
+
+
+def _absences(summary: Mapping[str, Any]) -> list[str]:
+    """One sentence for each client that left seats empty; a release says nothing of them."""
+    return [
+        f"Client {client} missed {one['times']} {'turn' if one['times'] == 1 else 'turns'}, because {one['because']}. Sums went "
+        "without it, with noise in its place where each client brings a share; ε is as planned."
+        for client, one in summary.get("missing", {}).items()
+    ]
 
 
 def _noise(summary: Mapping[str, Any]) -> str:

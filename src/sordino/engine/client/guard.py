@@ -8,15 +8,20 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.core import VIEWS, SordinoError
-from sordino.engine.client.lifetime import LifetimeLedger
+from sordino.engine.client.lifetime import Bills, LifetimeLedger
 from sordino.engine.client.limits import Limits
 from sordino.engine.messages import Request
 from sordino.privacy.accounting import spent
+from sordino.privacy.line import SAME
 from sordino.privacy.pricing import neighbours_in
 
 if TYPE_CHECKING:
     from sordino.engine.tariff import Tariff
     from sordino.experiment import Experiment
+    from sordino.privacy.grant import Grant
+
+ROUND_LABELS = ("update", "steps")
+"""Grants for the work of a round."""
 
 
 class Guard(Protocol):
@@ -46,22 +51,17 @@ class OwnGuard:
     run: str
     repeatable: bool
     """Whether noise is seeded, so that an answer can be given again without telling anything new."""
+    experiment: Experiment
+    tariff: Tariff
+    """The plan as the client itself works it out."""
 
-    def agree(self, experiment: Experiment, tariff: Tariff) -> None:
-        """Agree to a plan, or refuse it with the limit that it breaks; one that was agreed to before costs nothing more."""
-        self.limits.check_method(experiment.method["name"], tariff.noise_drawn)
-        if self.ledger.knows(self.run):
-            return
-        bills = {view: tariff.bill(self.client, view) for view in VIEWS}
-        privacy = experiment.privacy
-        for view, bill in bills.items():
-            neighbours = neighbours_in(view, privacy.neighbours)
-            run, lifetime = (
-                spent(events, delta=privacy.delta, neighbours=neighbours).epsilon if tariff.protected else math.inf
-                for events in (bill, self.ledger.total(view) + bill)
-            )
-            self.limits.check_epsilon(view, run=run, lifetime=lifetime)
-        self.ledger.agree(self.run, experiment.name, bills)
+    def agree(self) -> None:
+        """Agree to the plan, or refuse it with the limit that it breaks; one that was agreed to before costs nothing more."""
+        self.limits.check_method(self.experiment.method["name"], self.tariff.noise_drawn)
+        if not self.ledger.knows(self.run):
+            bills = {view: self.tariff.bill(self.client, view) for view in VIEWS}
+            self._check_limits(bills)
+            self.ledger.agree(self.run, self.experiment.name, bills)
 
     def admit(self, request: Request) -> None:
         digest = _digest(request)
@@ -76,9 +76,35 @@ class OwnGuard:
                 raise SordinoError(
                     f"The grant of line {grant.line} was spent before; nothing is released for it a second time."
                 )
-            self.limits.check_noise(grant.parts[0].noise_multiplier, server_noises=request.server_noises)
+            self._check_noise(grant, request)
             if before is None:
-                self.ledger.spend(grant, digest)
+                besides = self.ledger.beyond_plan(grant)
+                if besides:
+                    self._check_limits(besides)
+                self.ledger.spend(grant, digest, besides)
+
+    def _check_noise(self, grant: Grant, request: Request) -> None:
+        """Refuse less noise than the limits ask for, or than the plan has for this round."""
+        drawn = grant.parts[0].noise_multiplier
+        self.limits.check_noise(drawn, server_noises=request.server_noises)
+        planned = self.tariff.price(self.client, grant.round).noise_multiplier
+        if grant.label in ROUND_LABELS and drawn < planned * (1 - SAME):
+            raise SordinoError(
+                f"The plan of this run has a noise multiplier of {planned:g} in round {grant.round}, but the request has {drawn:g}; "
+                "nothing is released for it."
+            )
+
+    def _check_limits(self, besides: Bills) -> None:
+        """What is to be paid now, alone and together with all that was paid before."""
+        privacy, protected = self.experiment.privacy, self.tariff.protected
+        for view, bill in besides.items():
+            neighbours = neighbours_in(view, privacy.neighbours)
+            paid = self.ledger.total(view) + bill
+            run, lifetime = (
+                spent(events, delta=privacy.delta, neighbours=neighbours).epsilon if protected else math.inf
+                for events in (bill, paid)
+            )
+            self.limits.check_epsilon(view, run=run, lifetime=lifetime)
 
 
 def _digest(request: Request) -> str:

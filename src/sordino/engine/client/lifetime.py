@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -31,6 +31,7 @@ class LifetimeLedger:
         self._head = ""
         self._runs: dict[str, Bills] = {}
         self._spent: dict[str, str] = {}
+        self._used: dict[str, Counter[tuple[View, DpEvent]]] = defaultdict(Counter)
         self._besides: dict[View, Counter[DpEvent]] = {view: Counter() for view in VIEWS}
         make_folder(path.parent)
         content = whole_rows(path.read_bytes()) if path.exists() else b""
@@ -61,11 +62,22 @@ class LifetimeLedger:
         """The digest of the request for which this grant was spent; None where it was not."""
         return self._spent.get(nonce)
 
-    def spend(self, grant: Grant, request: str) -> None:
-        """Put down that a grant is spent, for a request of this digest; a repeated round is charged besides the plan."""
-        extra = grant.attempt > 0
-        charges = [[charge.view, to_json(charge.event)] for charge in grant.charges] if extra else []
-        self._write({"spent": grant.nonce, "request": request, "besides": charges})
+    def beyond_plan(self, grant: Grant) -> Bills:
+        """What this grant costs besides the plan of its run: all of a repeated round, and whatever was not planned so often."""
+        planned, used = self._runs.get(grant.run, {}), self._used[grant.run]
+        besides: dict[View, Counter[DpEvent]] = {}
+        for charge in grant.charges:
+            key = (charge.view, charge.event)
+            if grant.attempt or used[key] >= planned.get(charge.view, Counter())[charge.event]:
+                besides.setdefault(charge.view, Counter())[charge.event] += 1
+        return besides
+
+    def spend(self, grant: Grant, request: str, besides: Bills) -> None:
+        """Put down that a grant is spent, for a request of this digest, and what it costs besides the plan."""
+        extra = [[view, to_json(event)] for view, bill in besides.items() for event in bill.elements()]
+        charges = [[charge.view, to_json(charge.event)] for charge in grant.charges]
+        entry = {"spent": grant.nonce, "run": grant.run, "request": request, "charges": charges, "besides": extra}
+        self._write(entry)
 
     def _write(self, entry: dict[str, Any]) -> None:
         body = json.dumps(entry, sort_keys=True)
@@ -93,6 +105,7 @@ class LifetimeLedger:
             }
             return
         self._spent[entry["spent"]] = entry["request"]
+        self._used[entry["run"]].update((view, from_json(event)) for view, event in entry["charges"])
         for view, event in entry["besides"]:
             self._besides[view][from_json(event)] += 1
 

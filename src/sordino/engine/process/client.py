@@ -28,7 +28,7 @@ from sordino.engine.setup import make_parts
 from sordino.engine.tariff import Multipliers
 from sordino.engine.wire.codec import decode_request, encode_answer
 from sordino.engine.wire.frames import receive, send
-from sordino.engine.wire.message import Message
+from sordino.engine.wire.message import Garbled, Message
 from sordino.experiment import experiment as checked
 from sordino.kernels import fastest
 from sordino.methods.context import ClientContext
@@ -77,8 +77,10 @@ class Client:
             ledger=LifetimeLedger(self._folder / "ledger.jsonl"),
             run=begin.run,
             repeatable=seed is not None,
+            experiment=self._resolved.experiment,
+            tariff=self._tariff,
         )
-        self._guard.agree(self._resolved.experiment, self._tariff)
+        self._guard.agree()
         self._phase: _Phase | None = None
 
     def handle(self, message: Message) -> Message:
@@ -159,7 +161,7 @@ def serve(connection: socket.socket) -> None:
     while True:
         try:
             message = receive(connection, largest=LARGEST)
-        except (EOFError, ConnectionError):
+        except (EOFError, ConnectionError, Garbled):
             return
         try:
             if message.content["what"] == "begin":

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.engine.messages import Missing
 from sordino.engine.process.hello import Beginning, enter_message
 from sordino.engine.process.transport import Peer, SocketTransport
 from sordino.engine.setup import Setup
 from sordino.engine.wire.message import Message
 from sordino.methods.method import State
 from sordino.outside import experiment_folder
-
-SMALL = 1 << 16
-"""Bytes of an answer that holds no numbers."""
-BEGIN_SECONDS = 120.0
 
 
 class Processes:
@@ -59,7 +56,7 @@ class Processes:
         return {}
 
     def keep(self, path: Path) -> None:
-        self._tell_all(self._about(path, "keep") for _ in self.transport.peers)
+        self._tell_who_is_there(self._about(path, "keep") for _ in self.transport.peers)
 
     def recall(self, path: Path) -> None:
         self._tell_all(self._about(path, "recall") for _ in self.transport.peers)
@@ -97,18 +94,13 @@ class Processes:
         return ours
 
     def _tell_all(self, messages: Iterable[Message]) -> None:
-        """Say something to every client; one that refuses or has gone is out for good, and the reason is kept."""
-        refused = []
-        for peer, message in zip(self.transport.peers, messages, strict=True):
-            if peer.gone:
-                continue
-            try:
-                said = peer.ask(message, seconds=BEGIN_SECONDS, largest=SMALL).content
-            except (EOFError, OSError, SordinoError) as error:
-                peer.gone = f"its process has ended ({error})"
-                continue
-            if said.get("what") == "refused":
-                peer.gone = str(said.get("because"))
-                refused.append(f"client {peer.client}: {peer.gone}")
-        if refused:
-            raise SordinoError(f"{len(refused)} clients refuse this run; {refused[0]}")
+        """Say something to every client. Each has to understand: one that refuses or is not there stops the run with its reason."""
+        for said in self.transport.tell(list(messages)):
+            if isinstance(said, Missing):
+                raise SordinoError(f"Client {said.client} is not ready: {said.because}")
+            if said.content.get("what") == "refused":
+                raise SordinoError(f"A client refuses this run: {said.content.get('because')}")
+
+    def _tell_who_is_there(self, messages: Iterable[Message]) -> None:
+        """The same for what must not stop a run: whoever is gone has left its seat empty already."""
+        self.transport.tell(list(messages))

@@ -23,14 +23,24 @@ def receive(connection: socket.socket, *, largest: int) -> Message:
     """
     length = int.from_bytes(_exactly(connection, _LENGTH), "little")
     if length > largest:
-        raise Garbled(f"A message of at most {largest} bytes was expected, but got one of {length}; it was not read.")
-    return Message.from_bytes(_exactly(connection, length))
+        raise OutOfStep(f"A message of at most {largest} bytes was expected, but got one of {length}; it was not read.")
+    return Message.from_bytes(_exactly(connection, length, begun=True))
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+class OutOfStep(Garbled):
+    """Nobody knows where the next message begins: the connection is of no more use."""
+
+
+def _exactly(connection: socket.socket, count: int, *, begun: bool = False) -> bytes:
+    """So many bytes. A pause before a message is a `TimeoutError`, after which it may still come; one inside it is the end."""
     parts, missing = [], count
     while missing:
-        part = connection.recv(min(missing, 1 << 20))
+        try:
+            part = connection.recv(min(missing, 1 << 20))
+        except TimeoutError as error:
+            if begun or missing < count:
+                raise OutOfStep("A message stopped in the middle.") from error
+            raise
         if not part:
             raise EOFError("the connection was closed")
         parts.append(part)
