@@ -35,7 +35,7 @@ def written(tmp_path_factory):
 
 def test_every_snippet_is_a_file_or_named_as_part_of_one():
     loose = [text for kind, text in BLOCKS if kind != "bash" and text not in FILES.values()]
-    assert len(FILES) == 9
+    assert len(FILES) == 10
     assert [text.split("\n")[0].startswith("# in the pyproject.toml") for text in loose] == [True]
     assert {"sordino", "pytest", "python"} == {line.split()[0] for line in COMMANDS}
 
@@ -59,10 +59,12 @@ def test_every_class_on_the_page_is_checked():
 def test_the_experiments_on_the_page_run(written):
     for line in (line for line in COMMANDS if line.startswith("python ")):
         subprocess.run([sys.executable, *line.split()[1:]], check=True)
-    ran = [line.split()[2] for line in COMMANDS if line.startswith("sordino run ")]
-    assert set(ran) == {name for name in FILES if name.endswith(".toml")}
-    for file in ran:
-        assert sordino.run(written / file, out=written / "runs" / file)["rounds"] >= 2
+    ran = [line.split()[2:] for line in COMMANDS if line.startswith("sordino run ")]
+    assert {file for file, *_ in ran} == {name for name in FILES if name.endswith(".toml")}
+    for file, *options in ran:
+        given = dict(zip(options[::2], options[1::2], strict=True))
+        changes = [given["--set"]] if "--set" in given else []
+        assert sordino.run(written / file, *changes, out=written / given.get("--out", f"runs/{file}"))["rounds"] >= 2
 
 
 def test_the_extension_among_the_examples_runs_and_keeps_the_contract(tmp_path, monkeypatch):

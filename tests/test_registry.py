@@ -52,6 +52,18 @@ class Quarter(Method):
     unit: ClassVar = "client"
 
 
+@dataclass
+class Loose(Method):
+    """Has all that a method needs, and can be changed."""
+
+    unit: ClassVar = "client"
+    uses: ClassVar = "sum"
+    job: ClassVar = None
+
+    def round(self, number, state, federation):
+        return state
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quiet(Mechanism):
     """Does not say its norm."""
@@ -211,8 +223,14 @@ def toml(table, prefix=""):
         ),
         ("absent.deep:Mine", "needs a module called 'absent'"),
         ("mine_c:Mime", "has nothing of that name; did you mean 'Mine'"),
-        ("mine_c:Half", "must inherit Method, but Half does not"),
-        ("mine_c:Quarter", "needs job, round, uses, which Quarter lacks"),
+        ("mine_c:Half", r"must inherit Averaging \(or Method\), but Half does not; write class Half\(Averaging\)"),
+        ("mine_c:Quarter", "needs job, round, uses, which Quarter lacks; add LocalSgd as a base"),
+        ("mine_c:Loose", "must be a frozen dataclass, but Loose can be changed; write @dataclass.frozen=True"),
+        ("thawed_c:Mine", r"cannot inherit non-frozen .*; write @dataclass\(frozen=True, kw_only=True\)"),
+        (
+            "mine_c",
+            "There is no method called 'mine_c', but mine_c.py lies beside the experiment; write mine_c:Mine or ",
+        ),
         ("mine_c:function", "must be a class, but got function"),
         ("mine_c:", "is named as module:Class, but got 'mine_c:'"),
         ("../mine_c:Mine", "is named as module:Class"),
@@ -224,6 +242,7 @@ def toml(table, prefix=""):
 def test_what_is_no_member_is_refused_in_one_sentence(beside, name, sentence):
     (beside / "mine_c.py").write_text(MINE)
     (beside / "broken_c.py").write_text("def")
+    (beside / "thawed_c.py").write_text(MINE.replace("(frozen=True, kw_only=True)", ""))
     (beside / "failing_c.py").write_text("1 / 0")
     (beside / "needy_c.py").write_text("import not_installed_anywhere")
     with pytest.raises(SordinoError, match=sentence) as refusal:
@@ -347,6 +366,8 @@ def test_bases_are_needed_where_an_axis_has_one(beside):
     for registry in (PARTITIONERS, MODELS):
         with pytest.raises(SordinoError, match="which Half lacks"):
             registry["mine_g:Half"]
+    with pytest.raises(SordinoError, match=r"needs build, which Half lacks; write build\(inputs, classes\)"):
+        build("mine_g:Half", shape=(1, 8, 8), classes=3)
     with pytest.raises(SordinoError, match="needs norm, which Quiet lacks"):
         MECHANISMS["mine_g:Quiet"]
 

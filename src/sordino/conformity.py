@@ -4,27 +4,53 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sordino.core import SordinoError
+from sordino.sentences import DECORATOR
 
 
-def checked_part(found: object, kind: type, *, axis: str, path: str) -> type:
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What an axis tells those whose class lacks something.
+
+    Args:
+        base: the class that most members inherit, where it is not the base of all.
+        names: for what may be missing, how it is added.
+    """
+
+    base: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def checked_part(found: object, kind: type, *, axis: str, path: str, advice: Advice) -> type:
     """The class itself, if it can be a member of an axis whose members are of this kind."""
     if not isinstance(found, type):
         raise SordinoError(
             f"The {axis} {path!r} must be a class, but got {type(found).__name__}; name the class itself."
         )
     if not _is_protocol(kind) and not issubclass(found, kind):
+        base, either = (advice.base, f"{advice.base} (or {kind.__name__})") if advice.base else (kind.__name__,) * 2
         raise SordinoError(
-            f"The {axis} {path!r} must inherit {kind.__name__}, but {found.__name__} does not; "
-            f"write class {found.__name__}({kind.__name__}), with {kind.__name__} from sordino.extend."
+            f"The {axis} {path!r} must inherit {either}, but {found.__name__} does not; "
+            f"write class {found.__name__}({base}), with {base} from sordino.extend."
         )
     missing = missing_names(found, kind)
     if missing:
-        raise SordinoError(
-            f"The {axis} {path!r} needs {', '.join(missing)}, which {found.__name__} lacks; see {kind.__name__} in sordino.extend."
-        )
+        remedies = [advice.names[name] for name in missing if name in advice.names]
+        remedy = " and ".join(remedies) or f"see {kind.__name__} in sordino.extend"
+        raise SordinoError(f"The {axis} {path!r} needs {', '.join(missing)}, which {found.__name__} lacks; {remedy}.")
+    _refuse_unfrozen(found, axis=axis, path=path)
     return found
+
+
+def _refuse_unfrozen(found: type, *, axis: str, path: str) -> None:
+    parameters = vars(found).get("__dataclass_params__")
+    if parameters is not None and not parameters.frozen:
+        raise SordinoError(
+            f"The {axis} {path!r} must be a frozen dataclass, but {found.__name__} can be changed; write {DECORATOR}."
+        )
 
 
 def missing_names(found: type, kind: type) -> list[str]:

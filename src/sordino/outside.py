@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sordino.core import SordinoError
-from sordino.sentences import first_line, shown
+from sordino.sentences import DECORATOR, first_line, shown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -50,6 +51,20 @@ def imported(path: str, *, axis: str) -> object:
     for attribute in attributes.split("."):
         found = _attribute(found, attribute, path, axis)
     return found
+
+
+def paths_beside(name: str, *, axis: str) -> str | None:
+    """What to write for a member whose module lies beside the experiment, where only the module was named."""
+    module = name.replace("-", "_")
+    file = None if _Beside.folder is None or not module.isidentifier() else _Beside.folder / f"{module}.py"
+    if file is None or not file.is_file():
+        return None
+    text = file.read_text(errors="replace")
+    names = re.findall(r"^class ([A-Za-z]\w*)", text, re.M) or re.findall(r"^def ([A-Za-z]\w*)", text, re.M) or ["Mine"]
+    return (
+        f"There is no {axis} called {shown(name)}, but {file.name} lies beside the experiment; "
+        f"write {' or '.join(f'{module}:{one}' for one in names[:3])}."
+    )
 
 
 @cache
@@ -87,11 +102,18 @@ def _module(name: str, path: str, axis: str) -> ModuleType:
             f"The {axis} {path!r} needs the module {error.name!r}, which is not installed; install it."
         ) from error
     except Exception as error:
+        remedy = f"write {DECORATOR}" if _is_about_the_decorator(error) else f"mend {name}"
         raise SordinoError(
-            f"The {axis} {path!r} cannot be imported ({_what_failed(error)}); mend {name}, and try `python -c 'import {name}'`."
+            f"The {axis} {path!r} cannot be imported ({_what_failed(error)}); {remedy}, and try `python -c 'import {name}'`."
         ) from error
     _refuse_namesake(name.partition(".")[0], path, axis)
     return module
+
+
+def _is_about_the_decorator(error: Exception) -> bool:
+    """Whether dataclasses refuse a class that is not frozen as its base is, or whose settings are not by keyword."""
+    said = ("cannot inherit non-frozen dataclass", "non-default argument")
+    return isinstance(error, TypeError) and str(error).startswith(said)
 
 
 def _put_on_path() -> None:

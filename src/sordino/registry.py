@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from sordino.conformity import checked_part
+from sordino.conformity import Advice, checked_part
 from sordino.core import SordinoError, unknown
-from sordino.outside import entry_points, imported, loaded, package_of
+from sordino.outside import entry_points, imported, loaded, package_of, paths_beside
 
 T = TypeVar("T")
 
@@ -46,14 +46,16 @@ class Registry(Generic[T]):
         axis: what one member is called in sentences, such as "method"; entry points are in the group `sordino.methods`.
         package: our own package of members; each of its modules registers its own when it is imported.
         kind: the protocol or base class of all members, against which those from outside are checked.
+        advice: how to add what a class from outside may lack.
 
     Example:
         `METHODS["dp-fedavg"]`, `METHODS["my_method:MyMethod"]`
     """
 
-    def __init__(self, axis: str, package: str, kind: type = object) -> None:
+    def __init__(self, axis: str, package: str, kind: type = object, advice: Advice | None = None) -> None:
         self.axis = axis
         self.kind = kind
+        self._advice = advice or Advice()
         self._package = package
         self._members: dict[str, Member[T]] = {}
 
@@ -110,11 +112,12 @@ class Registry(Generic[T]):
                 f"its import path, such as {named[0].value!r}."
             )
         if not named:
-            raise SordinoError(unknown(self.axis, name, {*self._members, *(point.name for point in points)}))
+            known = {*self._members, *(point.name for point in points)}
+            raise SordinoError(paths_beside(name, axis=self.axis) or unknown(self.axis, name, known))
         return self._checked(named[0].value, loaded(named[0]))
 
     def _checked(self, path: str, found: object) -> T:
-        return cast(T, checked_part(found, self.kind, axis=self.axis, path=path))
+        return cast(T, checked_part(found, self.kind, axis=self.axis, path=path, advice=self._advice))
 
     def _discover(self, *, only: str | None = None) -> None:
         package = importlib.import_module(self._package)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+DECORATOR = "@dataclass(frozen=True, kw_only=True)"
+"""What stands above the class of every part."""
 LONGEST_SHOWN = 200
 """Characters of a value that an error message shows."""
 
@@ -18,6 +20,11 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     words = [str(name) for name in names]
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return _cut(", ".join(words[:most]) + more)
+
+
+def with_article(word: str) -> str:
+    """A word after "a", or after "an" where it begins with a vowel."""
+    return f"an {word}" if word[0] in "aeiouAEIOU" else f"a {word}"
 
 
 def first_line(error: BaseException) -> str:

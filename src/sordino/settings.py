@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from sordino.core import SordinoError, unknown
 from sordino.registry import Registry
-from sordino.sentences import shown
+from sordino.sentences import DECORATOR, shown
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -78,7 +78,7 @@ def _refuse_plain_class(kind: type, where: str) -> None:
     if not issubclass(kind, BaseModel) and "__dataclass_fields__" not in vars(kind):
         raise SordinoError(
             f"{_section(where)} names {kind.__name__}, which must be a dataclass, whose fields are its settings, but is none; write "
-            "@dataclass(frozen=True, kw_only=True) above the class."
+            f"{DECORATOR} above the class."
         )
 
 

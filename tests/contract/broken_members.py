@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from sordino.data.partition import Partition
 from sordino.data.partition.iid import Iid
+from sordino.methods import Method
 from sordino.models import Net
 from sordino.models.mlp import Mlp
 from sordino.pretrain.scratch import Scratch
@@ -21,6 +23,22 @@ from sordino.tuning.full import Full
 from sordino.tuning.unified import Unified
 
 setting = dataclass(frozen=True, kw_only=True)
+
+
+@setting
+class Nothing:
+    """Inherits no base, and is no part of any axis."""
+
+
+@setting
+class Jobless(Method):
+    """Does not say what its clients do."""
+
+    unit: ClassVar = "client"
+    uses: ClassVar = "sum"
+
+    def round(self, number, state, federation):
+        return state
 
 
 @setting
@@ -92,6 +110,24 @@ class WithMemory(Mlp):
     def build(self, inputs, classes):
         net = super().build(inputs, classes)
         return Net(body=net.body, head=Remembering(net.head.in_features, classes))
+
+
+class ImagesWithMemory(nn.Module):
+    """Takes images alone, and remembers them."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        channels, height, width = shape
+        self.layers = nn.Sequential(nn.Flatten(), Remembering(channels * height * width, classes))
+
+    def forward(self, inputs):
+        return self.layers(inputs)
+
+
+@setting
+class NoParts(Mlp):
+    def build(self, inputs, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(inputs.numbers("no-parts"), classes))
 
 
 @setting

@@ -285,6 +285,75 @@ class SeeingState(DpFedAvg):
         return {**after, "mean": self.seen} if hasattr(self, "seen") and number else after
 
 
+# A server that keeps something besides its state, which no checkpoint holds, and states that no checkpoint can hold.
+
+
+@setting
+class KeepsByForce(DpFedAvg):
+    """Momentum on the method itself, which is only frozen for those who ask nicely."""
+
+    def server_step(self, state, total, cohort):
+        object.__setattr__(self, "speed", 0.9 * getattr(self, "speed", 0.0) + total / cohort)
+        return {**state, "model": state["model"] + self.speed}
+
+
+@setting
+class KeepsInANotebook(DpFedAvg):
+    """Momentum in a setting that is a dict."""
+
+    kept: dict = dataclasses.field(default_factory=dict)
+
+    def server_step(self, state, total, cohort):
+        self.kept["speed"] = 0.9 * self.kept.get("speed", 0.0) + total / cohort
+        return {**state, "model": state["model"] + self.kept["speed"]}
+
+
+@setting
+class KeepsBehindTheScenes(DpFedAvg):
+    """Half of the model after the first round, in the dict of the method's attributes."""
+
+    def server_step(self, state, total, cohort):
+        after = super().server_step(state, total, cohort)
+        return {**after, "model": (self.__dict__.setdefault("first", after["model"]) + after["model"]) / 2}
+
+
+@setting
+class KeepsOpenly(DpFedAvg):
+    def server_step(self, state, total, cohort):
+        self.average = total
+        return super().server_step(state, total, cohort)
+
+
+@setting
+class Counting(DpFedAvg):
+    def server_step(self, state, total, cohort):
+        return {**super().server_step(state, total, cohort), "count": state.get("count", 0) + 1}
+
+
+@setting
+class ModelAlone(DpFedAvg):
+    def server_step(self, state, total, cohort):
+        return state["model"] + total
+
+
+@setting
+class StillReleased(DpFedAvg):
+    def round(self, number, state, federation):
+        return {"model": federation.collect_sum(number, Broadcast.of(state["model"]), self)}
+
+
+@setting
+class Modelless(DpFedAvg):
+    def server_step(self, state, total, cohort):
+        return {"average": total}
+
+
+@setting
+class SpreadOut(DpFedAvg):
+    def server_step(self, state, total, cohort):
+        return {"model": total[None]}
+
+
 # Work that stacking must not replace, and faults that no longer do harm.
 
 

@@ -25,6 +25,7 @@ from sordino.testing.methods import (
     check_the_schedule,
     check_the_server,
     check_the_verb,
+    check_what_is_kept,
 )
 from sordino.testing.rounds import play
 
@@ -87,6 +88,15 @@ STOPPED = {
     strangers.OwnRows: (AttributeError, "data"),
     strangers.HookedSteps: (AttributeError, "net"),
     strangers.Peeking: (AttributeError, "data"),
+    strangers.KeepsOpenly: (
+        SordinoError,
+        r"it assigned 'average'; return it in the state: \{\*\*state, 'average': …\}",
+    ),
+    strangers.Counting: (SordinoError, r"\(460 numbers\), but entry 'count' is an int; write torch.tensor"),
+    strangers.ModelAlone: (SordinoError, "should return a dict of tensors .*, but it returned a Tensor; return"),
+    strangers.StillReleased: (SordinoError, "entry 'model' is a Released; take its .value"),
+    strangers.Modelless: (SordinoError, "there is no entry 'model'"),
+    strangers.SpreadOut: (SordinoError, r"'model' has shape \(1, 460\)"),
 }
 
 
@@ -115,6 +125,16 @@ def test_the_contract_catches_it(kind):
         CAUGHT[kind](contract_table({"name": path(kind)}))
 
 
+KEEPING = (strangers.KeepsByForce, strangers.KeepsInANotebook, strangers.KeepsBehindTheScenes)
+
+
+@pytest.mark.parametrize("kind", KEEPING, ids=lambda kind: kind.__name__)
+def test_what_is_kept_besides_the_state_is_found(kind):
+    """A run that resumes would begin without it, and end in another model."""
+    with pytest.raises(Broken, match="kept something outside its state between rounds; put it into the state"):
+        check_what_is_kept(contract_table({"name": path(kind)}))
+
+
 HARMLESS = {
     strangers.Proximal: (check_the_schedule, check_own_rows),
     strangers.Decaying: (check_the_schedule, check_own_rows),
@@ -137,7 +157,7 @@ def test_what_strangers_do_differently_is_done_and_priced_as_they_do_it(kind, ch
 
 def test_every_stranger_is_looked_at():
     methods = {one for _, one in inspect.getmembers(strangers, inspect.isclass) if one.__module__ == "strangers"}
-    assert methods == {*REFUSED, *STOPPED, *CAUGHT, *HARMLESS}
+    assert methods == {*REFUSED, *STOPPED, *CAUGHT, *KEEPING, *HARMLESS}
 
 
 def test_a_verb_called_twice_is_paid_twice_and_draws_afresh(tmp_path):

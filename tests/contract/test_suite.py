@@ -31,6 +31,8 @@ CAUGHT = {
     broken_members.Unordered: (check_the_draw, "in order"),
     broken_members.BatchNormed: (check_the_model_parts, "batch statistics mix examples"),
     broken_members.WithMemory: (check_the_memory, "head.last"),
+    broken_members.ImagesWithMemory: (check_the_model_parts, "must not store anything of the examples it sees"),
+    broken_members.NoParts: (check_the_model_parts, "should return a Net, but returned a Sequential; write Net"),
     broken_members.OneLogitTooMany: (check_the_model_parts, "Logits should have shape"),
     broken_members.RowsTwice: (check_the_owners, "no owner, or more than one"),
     broken_members.OwnCoins: (check_the_coins, "another partition"),
@@ -53,7 +55,8 @@ def test_every_fault_is_looked_at():
     found = {
         one for _, one in inspect.getmembers(broken_members, inspect.isclass) if one.__module__ == "broken_members"
     }
-    assert found - {broken_members.Remembering} == set(CAUGHT)
+    of_no_axis = {broken_members.Nothing, broken_members.Jobless}
+    assert found - {broken_members.Remembering} - of_no_axis == set(CAUGHT)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +71,14 @@ def test_the_axis_of_a_part_is_found(name, axis):
 def test_a_part_of_no_axis_or_of_two_is_refused():
     with pytest.raises(SordinoError, match="start and tuning; say which with --axis"):
         axis_of("scratch")
-    with pytest.raises(SordinoError, match=r"none of them; .*no method called 'nothing'"):
+    with pytest.raises(SordinoError, match="no part called 'nothing' on any axis"):
         axis_of("nothing")
+    with pytest.raises(
+        SordinoError, match=r"Averaging \(or Method\) for a method, .*a model needs build\(inputs, classes\)"
+    ):
+        axis_of("broken_members:Nothing")
+    with pytest.raises(SordinoError, match="needs job, which Jobless lacks; add LocalSgd as a base"):
+        axis_of("broken_members:Jobless")
 
 
 MINE = '''
@@ -112,6 +121,22 @@ def test_a_stranger_runs_it_on_a_part_of_their_own(tmp_path):
     code, printed = suite(tmp_path, "--member", "mine:Mine", "--set", "leaks=true", "-k", "rows")
     assert code == 1
     assert "depends on the rows of client 0" in printed
+    assert "Traceback" not in printed
+    assert "raise" not in printed
+
+
+def test_a_mistake_in_the_call_is_one_sentence(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    mistakes = {
+        ("--member", "mine"): "write mine:Mine.",
+        ("--member", "mine:Mine", "--axis", "methods"): "There is no axis called 'methods'; did you mean 'method'?",
+        (): "name it with --member",
+    }
+    for options, sentence in mistakes.items():
+        code, printed = suite(tmp_path, *options)
+        assert code != 0
+        assert sentence in printed
+        assert "Error:" not in printed
 
 
 def test_the_options_are_installed_with_the_package():

@@ -65,3 +65,9 @@ def _without_inputs(raw):
         raise AssertionError("a plan read the inputs")
 
     return replace(raw, train=replace(raw.train, inputs=refuse))
+
+
+def test_client_processes_are_counted_and_priced_where_there_are_any():
+    facts = make_plan(experiment({**TABLE, "engine": {"name": "process"}})).method_facts
+    assert facts["client processes"].startswith("6, about ")
+    assert "client processes" not in make_plan(experiment(TABLE)).method_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sordino.core import SordinoError
 from sordino.engine.resolved import Resolved
+from sordino.sentences import with_article
 
 MADE_OF_THE_COUNT = {
     "client": "clients are drawn at a rate, or their sum is divided by a number, that is made of how many clients there are",
@@ -21,10 +22,6 @@ def refuse_counted_units(resolved: Resolved) -> None:
     if method.protected and resolved.privacy.neighbours == "add-remove":
         raise SordinoError(
             f"[privacy] neighbours = 'add-remove' would hide how many {method.unit}s there are, but "
-            f"{MADE_OF_THE_COUNT[method.unit]}; set neighbours = 'zero-out', which hides all else of {_an(method.unit)} with the same "
-            "noise, or 'replace-one'."
+            f"{MADE_OF_THE_COUNT[method.unit]}; set neighbours = 'zero-out', which hides all else of {with_article(method.unit)} with the "
+            "same noise, or 'replace-one'."
         )
-
-
-def _an(unit: str) -> str:
-    return f"an {unit}" if unit[0] in "aeiou" else f"a {unit}"

@@ -22,6 +22,7 @@ from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.features import frozen_body
+from sordino.engine.process_cost import process_facts
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
@@ -162,6 +163,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **tariff.noise_facts(),
             **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
+            **process_facts(experiment, clients=len(sizes)),
             "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },
     )

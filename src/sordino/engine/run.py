@@ -30,6 +30,7 @@ from sordino.engine.run_facts import noise_facts
 from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.simulate.allocator import tune_allocator
+from sordino.engine.state_check import next_state
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers, budget_of
 from sordino.engine.traffic import Traffic
@@ -224,7 +225,7 @@ class _Run:
         if number and self.setup.phase(number) != self.setup.phase(number - 1):
             self._save(number)
             self._switch(self.setup.phase(number))
-        self.state = self.setup.method.round(number, self.state, self.federation.for_round(number))
+        self.state = next_state(self.setup.method, number, self.state, self.federation.for_round(number))
         self.next_round = number + 1
         metrics = self._evaluate_if_paid(number) if number in experiment.evaluation_rounds else {}
         self.seconds += time.perf_counter() - begin

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from sordino.conformity import Advice
 from sordino.core import Unit
 from sordino.data.examples import Examples
 from sordino.methods.context import ClientContext, PublicContext
@@ -141,4 +142,12 @@ class Method(ABC):
         self.personalise(state, first, examples, context)
 
 
-METHODS: Registry[type[Method]] = Registry("method", "sordino.methods", Method)
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    "sordino.methods",
+    Method,
+    Advice(
+        base="Averaging",
+        names={"job": "add LocalSgd as a base, and `@property` with `def job(self): return self`"},
+    ),
+)

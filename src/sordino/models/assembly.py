@@ -15,6 +15,7 @@ from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
 from sordino.models.registry import MODELS
 from sordino.outside import imported
+from sordino.sentences import with_article
 from sordino.settings import validated
 
 
@@ -31,7 +32,17 @@ def build(
     with seeded(seed):
         if ":" in name and (function := _function(name)) is not None:
             return build_custom(name, function, inputs, classes, settings)
-        return validated(MODELS[name], settings, where="model").build(inputs, classes)
+        return _net(name, validated(MODELS[name], settings, where="model").build(inputs, classes))
+
+
+def _net(name: str, built: object) -> Net:
+    """What a builder returned, if it has parts."""
+    if not isinstance(built, Net):
+        raise SordinoError(
+            f"{name!r} should return a Net, but returned {with_article(type(built).__name__)}; write Net(body=…, head=…), "
+            "or name a function."
+        )
+    return built
 
 
 def _function(path: str) -> Callable[..., object] | None:
@@ -39,7 +50,7 @@ def _function(path: str) -> Callable[..., object] | None:
     found = imported(path, axis="model")
     if not callable(found):
         raise SordinoError(f"{path} must be a function or a builder, but it is {type(found).__name__}.")
-    is_builder = isinstance(found, type) and not issubclass(found, nn.Module) and hasattr(found, "build")
+    is_builder = isinstance(found, type) and not issubclass(found, nn.Module)
     return None if is_builder else found
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sordino.core import SordinoError
-from sordino.models.inputs import Inputs
+from sordino.models.inputs import Inputs, RefusedInputs
 from sordino.models.parts import Net
 from sordino.models.splitting import told_apart
 from sordino.models.state import refuse_memory
@@ -30,7 +30,8 @@ def build_custom(
     _check_arguments(path, function, arguments)
     if "vocabulary" in inspect.signature(function).parameters:
         arguments["vocabulary"] = inputs.vocabulary
-    model = function(**arguments)
+    with _speaking(path, inputs):
+        model = function(**arguments)
     if not isinstance(model, nn.Module):
         raise SordinoError(f"{path} must return a torch.nn.Module, but it returned {type(model).__name__}.")
     draw = partial(_made_up, inputs)
@@ -77,7 +78,7 @@ def _speaking(path: str, inputs: Inputs) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SordinoError(f"{path} does not accept {inputs} ({first_line}); check its first layers.") from error
+        raise RefusedInputs(f"{path} does not accept {inputs} ({first_line}); check its first layers.") from error
 
 
 def _check_answer(path: str, model: nn.Module, examples: Tensor, classes: int) -> None:
@@ -89,6 +90,6 @@ def _check_answer(path: str, model: nn.Module, examples: Tensor, classes: int) -
         model.train(training)
     if not isinstance(logits, Tensor) or logits.shape != (len(examples), classes):
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise SordinoError(
+        raise RefusedInputs(
             f"{path} must return logits of shape (batch, {classes}), but got {got} for a batch of {len(examples)}."
         )

@@ -8,6 +8,10 @@ from math import prod
 from sordino.core import SordinoError
 
 
+class RefusedInputs(SordinoError):
+    """A model that cannot take examples of this kind; others it may take."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """What one example looks like. `images`, `numbers` and `tokens` give its sizes, or refuse a model that cannot take it.
@@ -38,13 +42,13 @@ class Inputs:
         """Channels, height and width of images with at least `least` pixels on each side."""
         if self.vocabulary or len(self.shape) != 3:
             instead = "lstm" if self.vocabulary else "mlp"
-            raise SordinoError(
+            raise RefusedInputs(
                 f"Model {model!r} needs images (channels x height x width), but the data are {self}; "
                 f"choose {instead!r}."
             )
         channels, height, width = self.shape
         if min(height, width) < least:
-            raise SordinoError(
+            raise RefusedInputs(
                 f"Model {model!r} needs images of at least {least}x{least} pixels, but the data are {self}; "
                 "resize them or choose 'mlp'."
             )
@@ -53,12 +57,12 @@ class Inputs:
     def numbers(self, model: str) -> int:
         """How many numbers one example holds."""
         if self.vocabulary:
-            raise SordinoError(f"Model {model!r} needs numbers, but the data are {self}; choose 'lstm'.")
+            raise RefusedInputs(f"Model {model!r} needs numbers, but the data are {self}; choose 'lstm'.")
         return prod(self.shape)
 
     def tokens(self, model: str) -> int:
         """How many kinds of tokens there are."""
         if not self.vocabulary or len(self.shape) != 1:
             instead = "cnn" if len(self.shape) == 3 else "mlp"
-            raise SordinoError(f"Model {model!r} needs text, but the data are {self}; choose {instead!r}.")
+            raise RefusedInputs(f"Model {model!r} needs text, but the data are {self}; choose {instead!r}.")
         return self.vocabulary

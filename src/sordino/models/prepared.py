@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, normalize
 
 from sordino.core import SordinoError
-from sordino.models.inputs import Inputs
+from sordino.models.inputs import Inputs, RefusedInputs
 from sordino.models.parts import Net
 from sordino.models.registry import MODELS
 from sordino.settings import AtLeastOne, validated
@@ -32,7 +32,7 @@ class Prepared:
     def build(self, inputs: Inputs, classes: int) -> PreparedNet:
         channels, height, width = inputs.images("prepared", least=1)
         if self.side < max(height, width):
-            raise SordinoError(
+            raise RefusedInputs(
                 f"Model 'prepared' enlarges images to side = {self.side}, but the data are {inputs}; choose a larger side."
             )
         source = self.build_source(channels, self.side, classes)

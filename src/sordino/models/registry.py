@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from sordino.conformity import Advice
 from sordino.core import SordinoError
 from sordino.models.inputs import Inputs
 from sordino.models.parts import Net
@@ -24,7 +25,12 @@ class Builder(Protocol):
         ...
 
 
-MODELS: Registry[type[Builder]] = Registry("model", "sordino.models", Builder)
+MODELS: Registry[type[Builder]] = Registry(
+    "model",
+    "sordino.models",
+    Builder,
+    Advice(names={"build": "write build(inputs, classes) that returns a Net, or name a function of (shape, classes)"}),
+)
 
 
 def require_at_least(least: int, **settings: int) -> None:

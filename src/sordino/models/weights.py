@@ -13,7 +13,7 @@ from torch.nn.functional import batch_norm
 from sordino.core import SordinoError
 from sordino.gradients.layers import RULES
 from sordino.gradients.layers.norm import book_fixed_norm
-from sordino.models.inputs import Inputs
+from sordino.models.inputs import Inputs, RefusedInputs
 from sordino.models.parts import Net
 
 M = TypeVar("M", bound=nn.Module)
@@ -107,7 +107,7 @@ def colour_images(inputs: Inputs, model: str) -> None:
     """Refuse what a model of colour images with a total stride of 32 cannot take."""
     channels, _, _ = inputs.images(model, least=32)
     if channels != 3:
-        raise SordinoError(
+        raise RefusedInputs(
             f"Model {model!r} needs colour images with 3 channels, but the data are {inputs}; "
             "set channels = 3 for the data or choose 'cnn'."
         )

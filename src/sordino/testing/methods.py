@@ -16,12 +16,13 @@ from sordino.core import VIEWS, Released
 from sordino.engine.resolved import resolve
 from sordino.engine.run import run_experiment
 from sordino.engine.simulate.schedule import stacked_job
+from sordino.engine.state_check import next_state
 from sordino.experiment import experiment
 from sordino.methods.method import Federation, Upload
 from sordino.privacy.ledger import read_lines
 from sordino.testing.broken import Broken, demand
 from sordino.testing.rounds import Play, Release, play
-from sordino.testing.tables import ROUNDS, Table
+from sordino.testing.tables import Table
 
 TINY_CHANCE = 1e-6
 
@@ -90,14 +91,25 @@ def check_the_server(table: Table) -> None:
     found = play(table)
     replay: Any = _Replaying(found.public, found.releases)
     state, untouched = dict(found.first), resolve(experiment(table)).method
-    for number in range(ROUNDS):
-        state = untouched.round(number, state, replay)
+    for number in range(int(table["rounds"])):
+        state = next_state(untouched, number, state, replay)
     demand(
         state.keys() == found.state.keys(),
         f"From the same releases the server keeps {sorted(state)}, and not {sorted(found.state)}.",
     )
     for key, value in state.items():
         demand(torch.equal(value, found.state[key]), f"From the same releases the server comes to another {key}.")
+
+
+def check_what_is_kept(table: Table) -> None:
+    """Between rounds a method keeps its state and nothing else, because a run that is resumed begins with a new method."""
+    longer = {**table, "rounds": 3}
+    kept, fresh = play(longer).state, play(longer, fresh=True).state
+    same = kept.keys() == fresh.keys() and all(torch.equal(value, fresh[key]) for key, value in kept.items())
+    demand(
+        same,
+        "The method kept something outside its state between rounds; put it into the state that `round` returns.",
+    )
 
 
 def check_the_rate(table: Table) -> None:
@@ -130,6 +142,7 @@ METHOD_CHECKS = (
     check_the_releases,
     check_own_rows,
     check_the_server,
+    check_what_is_kept,
     check_the_rate,
     check_the_schedule,
     check_the_run,

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sordino.core import SordinoError
 from sordino.models import FlatSpace, Net, build, validate
+from sordino.models.inputs import RefusedInputs
 from sordino.testing.broken import demand
 from sordino.testing.tables import Table
 
@@ -58,13 +58,13 @@ MODEL_CHECKS = (check_the_model_parts, check_the_flat_space, check_the_memory)
 
 
 def _made(table: Table) -> tuple[Net, Tensor]:
-    """The model, and two examples that it takes."""
+    """The model, and two examples that it takes; any other fault than that it cannot take them is told at once."""
     name, settings = table["name"], {key: value for key, value in table.items() if key != "name"}
-    refusals: list[SordinoError] = []
+    refusals: list[RefusedInputs] = []
     for given in INPUTS:
         try:
             net = build(name, classes=CLASSES, seed=1, **given, **settings)
-        except SordinoError as refusal:
+        except RefusedInputs as refusal:
             refusals.append(refusal)
             continue
         text = "vocabulary" in given

@@ -13,10 +13,11 @@ from sordino.core import Released
 from sordino.engine.resolved import resolve
 from sordino.engine.setup import Setup, prepare
 from sordino.engine.simulate.schedule import ScheduleName
+from sordino.engine.state_check import next_state
 from sordino.experiment import experiment
 from sordino.methods.method import Federation, State, Upload
 from sordino.testing.federation import Seen, seen_federation
-from sordino.testing.tables import ROUNDS, Table
+from sordino.testing.tables import Table
 
 VERBS = ("collect_sum", "collect_each", "collect_models", "collect_on_support")
 
@@ -49,6 +50,7 @@ def play(
     backwards: bool = False,
     script: Sequence[Release] | None = None,
     schedule: ScheduleName = "workers",
+    fresh: bool = False,
 ) -> Play:
     """Real rounds of an experiment's method; only the noise is zero.
 
@@ -57,14 +59,16 @@ def play(
         changed: a client with other rows than it has.
         backwards: whether clients work in the opposite order.
         script: releases that the server gets in place of those of the rounds, so that its state is the same again.
+        fresh: whether every round gets a method of its own, made of the settings anew.
     """
     setup = prepare(resolve(experiment(table)), folder=Path.cwd(), progress=lambda done, total: None)
     with seen_federation(setup, schedule=schedule, changed=changed, backwards=backwards) as (federation, seen):
         first = {"model": setup.space.read(setup.net)}
         played = Play(setup=setup, seen=seen, public=federation.for_round(0), first=first, script=script, state=first)
-        for number in range(ROUNDS):
+        for number in range(setup.experiment.rounds):
             view: Any = _Recorded(federation.for_round(number), played)
-            played.state = setup.method.round(number, dict(played.state), view)
+            method = resolve(setup.experiment).method if fresh else setup.method
+            played.state = next_state(method, number, dict(played.state), view)
     return played
 
 
