@@ -213,3 +213,21 @@ def test_a_test_source_can_be_limited(tmp_path: Path) -> None:
     assert few.n_test == 5
     assert torch.equal(few.public_test.inputs, again.public_test.inputs)
     assert not torch.equal(few.public_test.inputs, other.public_test.inputs)
+
+
+def test_rows_of_a_coarse_table_may_be_alike_by_chance_if_somebody_says_so(tmp_path):
+    """One shared row is refused. Said to be chance it passes, but not where nothing else is in the file."""
+    header, shared = "age,ward,label\n", "40,1,0\n41,2,1\n"
+    (tmp_path / "train.csv").write_text(header + shared + "".join(f"{age},3,{age % 2}\n" for age in range(20, 40)))
+    (tmp_path / "some.csv").write_text(header + "40,1,1\n90,9,0\n")
+    (tmp_path / "all.csv").write_text(header + shared)
+    settings = SourceSettings(source=str(tmp_path / "train.csv"), visibility="private")
+
+    def tested(name, **said):
+        return load(settings, test=SeparateSource(source=str(tmp_path / name), **said)).n_test
+
+    with pytest.raises(SordinoError, match="1 rows of the test source.*alike_by_chance = true"):
+        tested("some.csv")
+    assert tested("some.csv", alike_by_chance=True) == 2
+    with pytest.raises(SordinoError, match="2 rows of the test source"):
+        tested("all.csv", alike_by_chance=True)

@@ -8,8 +8,8 @@ from test_tampering import stop_after
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine import run as engine
 from sordino.engine import pricing
+from sordino.engine import run as engine
 from sordino.engine.run import finish
 from sordino.engine.verify import verify
 from sordino.privacy.calibration import calibrate

@@ -45,7 +45,7 @@ def table(tiny, tmp_path):
             "source": str(tmp_path / "train.csv"),
             "clients": 3,
             "partition": "column",
-            "test": {"source": str(tmp_path / "test.csv")},
+            "test": {"source": str(tmp_path / "test.csv"), "alike_by_chance": True},
             "options": {"client_column": "site", "classes": ["young", "old"], **(options or {"columns": COLUMNS})},
         }
         privacy = {"expected_cohort": 3, **changes.pop("privacy", {})}

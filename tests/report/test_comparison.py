@@ -20,7 +20,7 @@ from sordino.report.comparison.tidy import write_csv
 
 @pytest.fixture(scope="module")
 def real_run(tmp_path_factory):
-    from conftest import TINY, merged
+    from tests.conftest import TINY, merged
 
     folder = tmp_path_factory.mktemp("real") / "run"
     sordino.run(merged(TINY, {"rounds": 1}), out=folder)
