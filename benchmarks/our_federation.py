@@ -41,6 +41,7 @@ class RunningFederation:
     method: DpFedAvg
     federation: FederationServer
     state: State
+    schedule: ScheduleName
     folder: tempfile.TemporaryDirectory[str]
     """Holds the ledger, and goes with this object."""
     done: int = 0
@@ -97,4 +98,6 @@ def federate(
         door=Door(ledger, noise),
         transport=LocalTransport(runtime=runtime, roster=roster, workers=workers, schedule=schedule),
     )
-    return RunningFederation(method=method, federation=federation, state={"model": start}, folder=folder)
+    return RunningFederation(
+        method=method, federation=federation, state={"model": start}, schedule=schedule, folder=folder
+    )

@@ -105,7 +105,7 @@ def serve_our_rounds(job: RoundJob) -> None:
         l2_clip_norm=L2_CLIP_NORM,
         noise_multiplier=NOISE_MULTIPLIER,
     )
-    serve(running.do_round, note=f"schedule: {running.federation.schedule}")
+    serve(running.do_round, note=f"schedule: {running.schedule}")
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ def test_rows_of_a_coarse_table_may_be_alike_by_chance_if_somebody_says_so(tmp_p
     def tested(name, **said):
         return load(settings, test=SeparateSource(source=str(tmp_path / name), **said)).n_test
 
-    with pytest.raises(SordinoError, match="1 rows of the test source.*alike_by_chance = true"):
+    with pytest.raises(SordinoError, match=r"1 rows of the test source.*alike_by_chance = true"):
         tested("some.csv")
     assert tested("some.csv", alike_by_chance=True) == 2
     with pytest.raises(SordinoError, match="2 rows of the test source"):
