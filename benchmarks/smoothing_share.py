@@ -81,7 +81,7 @@ def _row(setting: Setting) -> dict[str, object]:
         "round s": round_seconds,
         "smoothing s": smoothing_seconds,
         "share of a smoothed round": smoothing_seconds / (smoothing_seconds + round_seconds),
-        "note": f"schedule: {running.federation.schedule}",
+        "note": f"schedule: {running.schedule}",
     }
 
 
