@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ def main() -> None:
     """Do the command in `sys.argv`, and leave with its exit code. A reader that went away, such as `head`, has what it wanted."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, Interrupt())
+        # When Python takes itself apart it gives up the handler; a late Ctrl-C must not change the exit code then.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         command()
         sys.stdout.flush()

@@ -226,7 +226,7 @@ def test_an_upload_never_holds_the_personal_part(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(
         runtime_module,
         "bound_update",
-        lambda update, clip, like: given.append(update) or right(update, clip, like=like),
+        lambda update, clip, **how: given.append(update) or right(update, clip, **how),
     )
     table = table_with(tiny, "local-dense-noise")
     summary = sordino.run(table, out=tmp_path / "run")
