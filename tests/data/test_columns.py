@@ -126,7 +126,7 @@ def test_columns_without_bounds_and_undeclared_words_are_noted(table):
     asked = SourceSettings(source=str(table), visibility="private")
     unscaled, taken = describe(asked).notes
     assert unscaled.startswith("Columns used as they stand, without public bounds: age, height.")
-    assert taken.startswith("Columns whose words were taken from the data, which declares them public: town, label.")
+    assert taken.startswith("Columns whose words were taken from the data, as if they were public: town, label.")
     declared = {"age": AGE, "height": AGE, "town": {"kind": "category", "values": ["Bonn", "Ulm"]}}
     all_said = SourceSettings(source=str(table), visibility="private", columns=declared, classes=("no", "yes"))
     assert describe(all_said).notes == load(all_said).notes == ()

@@ -15,7 +15,7 @@ from sordino.engine.run import Moment, run_experiment
 from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 
-KILLS = 6
+KILLS = 20
 SETTLED = ("model.safetensors", "ledger.jsonl", "metrics.jsonl")
 
 
@@ -36,7 +36,7 @@ def servers():
     return context
 
 
-def test_kills_at_random_moments_change_nothing(tiny, tmp_path, servers):
+def test_twenty_kills_at_random_moments_change_nothing(tiny, tmp_path, servers):
     sordino.run(table(tiny), out=tmp_path / "unbroken")
     moments, kills, runs = random.Random(0), 0, 0
     while kills < KILLS:

@@ -48,6 +48,8 @@ class Raw:
     """Of a table: the columns that are learnt from, as they were declared or found."""
     notes: tuple[str, ...] = ()
     """What a person should know before trusting a run on it."""
+    guessed: tuple[str, ...] = ()
+    """Columns of a private table whose words were taken from its rows, because nobody declared them."""
 
 
 class Format(Protocol):

@@ -154,5 +154,7 @@ class SourceFacts:
     """Whether the test rows are drawn from the training rows, because the source has no test split of its own."""
     notes: tuple[str, ...] = ()
     """What a person should know before trusting a run on it."""
+    guessed: tuple[str, ...] = ()
+    """Columns of a private table whose words were taken from its rows, because nobody declared them."""
     group_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The distinct values of each client column, in their order."""

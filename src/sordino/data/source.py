@@ -67,6 +67,8 @@ class Source:
     """Of a table: the columns that are learnt from, as they were declared or found."""
     notes: tuple[str, ...] = ()
     """What a person should know before trusting a run on it."""
+    guessed: tuple[str, ...] = ()
+    """Columns of a private table whose words were taken from its rows, because nobody declared them."""
     set_aside: bool = False
     """Whether the test rows were drawn from the training rows, because the source has no test split of its own."""
     origin: Origin | None = None
@@ -138,6 +140,7 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         vocabulary=raw.vocabulary,
         layout=raw.layout,
         notes=raw.notes,
+        guessed=raw.guessed,
         set_aside=_sets_aside(raw, test),
         origin=Origin(settings=settings, seed=seed, test=test),
     )
@@ -181,6 +184,7 @@ def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = 
         groups={column: len(values) for column, values in found.items()},
         set_aside=_sets_aside(raw, test),
         notes=raw.notes,
+        guessed=raw.guessed,
         group_names=found,
     )
 

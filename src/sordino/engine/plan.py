@@ -22,6 +22,7 @@ from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.features import frozen_body
+from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.process_cost import process_facts
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
@@ -128,6 +129,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
     method, tuning = resolved.method, resolved.tuning
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
     refuse_silent_split(resolved, facts)
+    refuse_guessed_words(resolved, facts)
     sizes = client_sizes(resolved)
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)

@@ -15,6 +15,7 @@ from sordino.engine.building import Model, make_model, make_phases, shared_space
 from sordino.engine.dealing import Federated, federate
 from sordino.engine.evaluation_rows import refuse_silent_split
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
+from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.pricing import make_tariff
 from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
@@ -118,6 +119,7 @@ def prepare(
     federated = federate(resolved)
     source = federated.source
     refuse_silent_split(resolved, source)
+    refuse_guessed_words(resolved, source)
     federated.match_test_rows(resolved)
     task = Task(shape=source.shape, classes=source.classes)
     parts = make_parts(resolved, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled)

@@ -39,15 +39,23 @@ def _raw(table: Table, settings: SourceSettings) -> Raw:
     clients = {client: table.clients(client)} if client else {}
     if settings.text_column:
         tokens = table.tokens(settings.text_column, vocabulary=settings.vocabulary, length=settings.length)
-        return Raw(kind="text", train=in_memory(tokens, labels), columns=clients, vocabulary=settings.vocabulary)
+        return Raw(
+            kind="text",
+            train=in_memory(tokens, labels),
+            columns=clients,
+            vocabulary=settings.vocabulary,
+            guessed=_guessed({}, {}, labels, settings),
+        )
     declared = _declared(table, settings)
     columns = table.columns(declared)
+    guessed = _guessed(columns, declared, labels, settings)
     return Raw(
         kind="tabular",
         train=in_memory(table.features(columns), labels),
         columns=clients,
         layout=columns,
-        notes=tuple(_notes(columns, declared, labels, settings)),
+        notes=tuple(_notes(columns, guessed, settings)),
+        guessed=guessed,
     )
 
 
@@ -66,9 +74,19 @@ def _category(name: str, categories: Mapping[str, tuple[str, ...]]) -> Category 
     return Category(values=categories[name]) if name in categories else None
 
 
-def _notes(
+def _guessed(
     columns: Mapping[str, Column], declared: Mapping[str, Column | None], labels: Array, settings: SourceSettings
-) -> list[str]:
+) -> tuple[str, ...]:
+    """Columns whose words come from private rows: one row may hold a word that no other has."""
+    if settings.visibility == "public":
+        return ()
+    found = [name for name, column in columns.items() if isinstance(column, Category) and declared[name] is None]
+    if labels.dtype.kind not in "ui" and not settings.declared_classes:
+        found.append(settings.label_column)
+    return tuple(found)
+
+
+def _notes(columns: Mapping[str, Column], guessed: tuple[str, ...], settings: SourceSettings) -> list[str]:
     """What a person should know of columns that were not declared, or only in part."""
     notes = []
     unscaled = [name for name, column in columns.items() if not column.scaled]
@@ -77,12 +95,9 @@ def _notes(
             f"Columns used as they stand, without public bounds: {listed(unscaled)}. Large numbers learn badly under clipping: in "
             f"[data.options], write columns.{unscaled[0]} = {{ kind = 'number', low = ..., high = ... }}."
         )
-    guessed = [name for name, column in columns.items() if isinstance(column, Category) and declared[name] is None]
-    if labels.dtype.kind not in "ui" and not settings.declared_classes:
-        guessed.append(settings.label_column)
-    if guessed and settings.visibility == "private":
+    if guessed:
         notes.append(
-            f"Columns whose words were taken from the data, which declares them public: {listed(guessed)}. Declare them with columns "
-            "and classes in [data.options]."
+            f"Columns whose words were taken from the data, as if they were public: {listed(guessed)}. A secure run refuses that: "
+            "declare them with columns and classes in [data.options]."
         )
     return notes
