@@ -59,15 +59,14 @@ class Client:
 
     def __init__(self, begin: Beginning) -> None:
         self._begin = begin
-        self._resolved = resolve(checked(begin.experiment))
         parts = make_parts(
-            self._resolved,
+            resolve(checked(begin.experiment)),
             task=Task(shape=begin.shape, classes=begin.classes),
             vocabulary=begin.vocabulary,
             sizes=begin.sizes,
             settled=Multipliers.from_json(begin.multipliers),
         )
-        self._whole, self._tariff = parts.model.net, parts.tariff
+        self._resolved, self._whole, self._tariff = parts.resolved, parts.model.net, parts.tariff
         self._folder = Path(begin.folder)
         seed = begin.noise_seed
         self._door = ClientDoor(SecureNoise() if seed is None else SeededNoise(seed))
