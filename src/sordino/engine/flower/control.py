@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from cryptography.hazmat.primitives import serialization
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.control.control_http_client import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -18,6 +19,7 @@ from sordino.sentences import first_line
 
 ONLINE, GONE = "online", "unregistered"
 _LOOK_SECONDS = 0.3
+_SHOWN = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Control:
             RegisteredNode(
                 number=node.node_id,
                 name=node.name,
-                public=node.public_key,
+                public=_openssh(node.public_key),
                 status=node.status,
                 online_until=node.online_until,
             )
@@ -67,15 +69,15 @@ class Control:
 
     def agree_with(self, roster: Mapping[str, bytes]) -> None:
         """Have exactly these nodes registered, by name and public key: others are struck off, which ends their sessions."""
-        wanted = {public.strip(): name for name, public in roster.items()}
-        known = {node.public.strip(): node for node in self.nodes()}
+        wanted = {_without_comment(public): name for name, public in roster.items()}
+        known = {node.public: node for node in self.nodes()}
         with self.client() as client:
             for public, node in known.items():
                 if public not in wanted:
                     client.UnregisterNode(UnregisterNodeRequest(node_id=node.number))
             for public, name in wanted.items():
                 if public not in known:
-                    client.RegisterNode(RegisterNodeRequest(public_key=public, name=name))
+                    client.RegisterNode(RegisterNodeRequest(public_key=_pem(public), name=name))
 
     def wait_for(self, names: set[str], seconds: float) -> None:
         """Until all of them are there, or raise with who is not."""
@@ -103,6 +105,22 @@ class Control:
                 client.close()
 
 
+def _without_comment(public: bytes) -> bytes:
+    return b" ".join(public.split()[:2])
+
+
+def _pem(public: bytes) -> bytes:
+    """A public key as Flower's servers exchange it."""
+    key = serialization.load_ssh_public_key(public)
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _openssh(public: bytes) -> bytes:
+    """The same as one line of OpenSSH, as people and kits have it."""
+    key = serialization.load_pem_public_key(public)
+    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+
+
 @contextmanager
 def speaking_to(address: str) -> Iterator[None]:
     """What goes wrong on the way to a SuperLink, as one sentence."""
@@ -110,7 +128,7 @@ def speaking_to(address: str) -> Iterator[None]:
         yield
     except httpx.HTTPStatusError as error:
         raise SordinoError(
-            f"The SuperLink at {address} refused a request ({error.response.status_code}: {first_line(error.response.text)})."
+            f"The SuperLink at {address} refused a request ({error.response.status_code}: {error.response.text[:_SHOWN]})."
         ) from error
     except httpx.HTTPError as error:
         raise SordinoError(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from flwr.app import Message
 from flwr.app.message import remove_content_from_message
@@ -175,9 +176,7 @@ class Mailbox:
             )
             push_objects(objects, send, object_ids_to_push=set(pushed.objects_to_push))
         self.sent_bytes += sum(len(letter) for parcel in parcels for letter in parcel.letters)
-        return {
-            message.metadata.message_id: parcel for message, parcel in zip(messages, parcels, strict=True)
-        }
+        return {message.metadata.message_id: parcel for message, parcel in zip(messages, parcels, strict=True)}
 
     def _pull(self, waiting: Mapping[str, Outgoing]) -> dict[str, list[bytes] | str]:
         """What has come back by now, by the message that it is said to."""
@@ -216,7 +215,7 @@ class Mailbox:
             ConfirmMessageReceivedRequest(node=self._node, run_id=self.run, message_object_id=number)
         )
         try:
-            message = inflate_object_from_contents(number, pieces)
+            message = cast("Message", inflate_object_from_contents(number, pieces))
             if message.has_error():
                 return _said_by_flower(message.error.code, message.error.reason)
             return unpacked(message.content)
@@ -235,7 +234,7 @@ _CODES = {
 }
 
 
-def _said_by_flower(code: int, reason: str) -> str:
+def _said_by_flower(code: int, reason: str | None) -> str:
     return f"{_CODES.get(code, 'it failed')} (Flower: {code}, {reason})"
 
 

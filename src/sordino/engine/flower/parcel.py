@@ -69,15 +69,18 @@ class Sealer:
                 "server's folder is, or name it with [engine] federation."
             ) from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise SordinoError(f"{server / SERVER_KEY} should be a key on an elliptic curve; provision the server again.")
+            raise SordinoError(
+                f"{server / SERVER_KEY} should be a key on an elliptic curve; provision the server again."
+            )
         return Sealer(key=key, certificate=(server / SERVER_CERTIFICATE).read_bytes())
 
     def sealed(self, letters: Sequence[bytes], *, to: str, seconds: float) -> RecordDict:
         """A parcel for the node of this name, which is worth something for so many seconds."""
         content, now = packed(letters), time.time()
         signature = self.key.sign(_signed(letters, to=to, made=now, seconds=seconds), _SIGNED_WITH)
-        seal = {"made": now, "seconds": seconds, "signature": signature, "certificate": self.certificate}
-        content[SEAL] = ConfigRecord(seal)
+        content[SEAL] = ConfigRecord(
+            {"made": now, "seconds": seconds, "signature": signature, "certificate": self.certificate}
+        )
         return content
 
 
@@ -106,7 +109,7 @@ class SealReader:
             key.verify(signature, _signed(letters, to=self.name, made=made, seconds=seconds), _SIGNED_WITH)
         except (KeyError, TypeError, ValueError, AssertionError, InvalidSignature) as error:
             raise Unsealed(
-                f"A request was not sealed by the federation's server for node {self.name} ({type(error).__name__}); nothing is done for it."
+                f"A request was not sealed by the federation's server for node {self.name} ({type(error).__name__}); nothing is done."
             ) from error
         age = time.time() - made
         if not -CLOCKS_APART_SECONDS < age < seconds + CLOCKS_APART_SECONDS:

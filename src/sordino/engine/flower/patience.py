@@ -10,6 +10,7 @@ from flwr.supercore.interceptors import (
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
+from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.retry import RetryInvoker
 from flwr.supercore.retry.retry_invoker import constant
 from flwr.supercore.runtime import RuntimeHttpClient
@@ -37,7 +38,7 @@ def runtime_client(
         token: of the task that it works on.
         secret: of the processes that may take tasks.
     """
-    interceptors: list[object] = [RuntimeVersionHttpInterceptor(component_name=component)]
+    interceptors: list[ProtobufClientInterceptor] = [RuntimeVersionHttpInterceptor(component_name=component)]
     if secret:
         interceptors.append(SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_PROTECTED))
     if token:

@@ -39,7 +39,9 @@ def main() -> None:
         attendant.worker.stop()
         if not ended.code:
             raise
-        _say(f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s.")
+        _say(
+            f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s."
+        )
         time.sleep(AGAIN_SECONDS)
         os.execv(sys.executable, [sys.executable, "-m", "sordino.engine.flower.supernode_process", *began_with])
 

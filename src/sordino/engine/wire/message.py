@@ -15,7 +15,7 @@ from sordino.engine.wire.lengths import LENGTH, Garbled
 
 __all__ = ["VERSION", "Garbled", "Message"]
 
-VERSION = 1
+VERSION = 2
 """Of the wire form. Both sides must have the same."""
 
 _VERSION, _CONTENT = "sordino.wire", "sordino.content"
