@@ -59,6 +59,8 @@ class Client:
 
     def __init__(self, begin: Beginning) -> None:
         self._begin = begin
+        limits = validated(Limits, begin.limits, where="limits")
+        limits.check_parts(begin.experiment)
         self._resolved = resolve(checked(begin.experiment))
         parts = make_parts(
             self._resolved,
@@ -73,7 +75,7 @@ class Client:
         self._door = ClientDoor(SecureNoise() if seed is None else SeededNoise(seed))
         self._guard = OwnGuard(
             client=begin.client,
-            limits=validated(Limits, begin.limits, where="limits"),
+            limits=limits,
             ledger=LifetimeLedger(self._folder / "ledger.jsonl"),
             run=begin.run,
             repeatable=seed is not None,
