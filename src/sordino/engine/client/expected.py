@@ -93,7 +93,7 @@ def check_grant(grant: Grant, request: Request, plan: Expected, *, rounds: int) 
 def _facts(grant: Grant, request: Request, plan: Expected) -> Iterator[tuple[str, Any, Any]]:
     yield "a release called", LABELS[request.kind], grant.label
     yield "bounds in the norm", plan.norm, grant.norm
-    yield "bounds in the norm", plan.norm, request.clip.norm if plan.clip is not None else plan.norm
+    yield "bounds in the norm", plan.norm, plan.norm if plan.clip is None else request.clip.norm
     yield "clip groups", plan.clip and plan.clip.groups, plan.clip and request.clip.groups
     yield "releases for each grant:", plan.releases, grant.releases
     yield "noise added by the server:", plan.server_noises, request.server_noises
