@@ -94,6 +94,7 @@ class Session:
 
     def __init__(self, begin: Beginning, own: Own, rows: RowSource) -> None:
         self._begin, self._own, self._rows = begin, own, rows
+        own.limits.check_parts(begin.experiment)
         self._resolved = resolve(checked(begin.experiment))
         parts = make_parts(
             self._resolved,

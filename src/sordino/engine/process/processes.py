@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.engine.client.limits import named_parts
 from sordino.engine.messages import Missing
 from sordino.engine.process.dealt import begin_message, phase_message
 from sordino.engine.process.transport import Peer, SocketTransport
@@ -33,7 +34,8 @@ class Processes:
         self.transport = SocketTransport(
             peers=peers, method=setup.method, seconds=setup.experiment.engine.client_seconds
         )
-        own = limits or {}
+        parts = list(named_parts(setup.experiment.model_dump(mode="json")))
+        own = limits or {client: {"outside_parts": parts} for client in clients}
         self._tell_all(
             begin_message(setup, client, run=run, folder=self._folder_of(client), limits=own.get(client, {}))
             for client in clients
