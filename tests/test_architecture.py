@@ -25,6 +25,7 @@ LAYERS = [
     {"engine"},
     {"sweeps"},
     {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
+    {"library"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -53,6 +54,7 @@ SIBLINGS_ALLOWED = {
     "audit",
     "testing",
     "predict",
+    "library",
     "cli",
     "sweeps",
 }
