@@ -134,6 +134,7 @@ def make_ground(experiment: Experiment, *, scratch: Path, settled: Multipliers |
     sizes = client_sizes(resolved)
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes, settled=settled)
+    settled = parts.tariff.multipliers
     period = parts.tariff.sampler.period
     if resolved.method.unit == "client":
         planted = resolve(_with(experiment, method=_planted(experiment, period)))
@@ -143,12 +144,13 @@ def make_ground(experiment: Experiment, *, scratch: Path, settled: Multipliers |
         canaries = int(min(MOST_EXAMPLES, sum(sizes), max(16, ROOM // sum(sizes) - BLANKS)))
         table, task, anchors = _for_examples(experiment, resolved, canaries, period, scratch)
         planted, vocabulary = resolve(table), 0
+    planted_parts = make_parts(planted, task=task, vocabulary=vocabulary, sizes=sizes, settled=settled)
     return Ground(
-        resolved=planted,
+        resolved=planted_parts.resolved,
         sizes=sizes,
         task=task,
         vocabulary=vocabulary,
-        parts=make_parts(planted, task=task, vocabulary=vocabulary, sizes=sizes, settled=parts.tariff.multipliers),
+        parts=planted_parts,
         unit=resolved.method.unit,
         canaries=canaries,
         anchors=anchors,

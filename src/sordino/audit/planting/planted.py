@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from sordino.data.examples import Examples
 from sordino.methods.context import ClientContext
 from sordino.methods.jobs import ClientJob, Job, NoisySteps, PersonalJob
 from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
+from sordino.methods.sensible import StepFacts
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
 from sordino.settings import AtLeastOne, member
@@ -45,6 +47,18 @@ class Planted(Method):
     def audited(self) -> Method:
         method: Method = member(METHODS, self.inner, where="method")
         return method.for_rounds(self.rounds)
+
+    def for_sizes(self, sizes: Sequence[int]) -> Self:
+        return self._around(self.audited.for_sizes(sizes))
+
+    def for_steps(self, facts: StepFacts) -> Self:
+        return self._around(self.audited.for_steps(facts))
+
+    def _around(self, audited: Method) -> Self:
+        """The same canaries in the same method with more of its settings worked out."""
+        made = dataclasses.replace(self)
+        vars(made)["audited"] = audited
+        return made
 
     @property
     def unit(self) -> Unit:
