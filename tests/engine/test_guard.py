@@ -41,10 +41,10 @@ class Overheard:
 class Scene:
     """The plan of a run, its server's requests, and the guard of client 0 with its ledger on disk."""
 
-    def __init__(self, table, folder, limits=None):
+    def __init__(self, table, folder, limits=None, server=None):
         self.setup = prepare(resolve(experiment(table)), folder=folder, progress=lambda done, total: None)
         self.path, self.limits = folder / "ledger.jsonl", limits or Limits()
-        self.server = Ledger(clients=3, delta=1e-3, neighbours="zero-out")
+        self.server = Ledger(clients=3, delta=1e-3, neighbours="zero-out", path=server)
 
     def guard(self, **changes):
         facts = {"client": 0, "limits": self.limits, "ledger": LifetimeLedger(self.path), "run": self.server.run}
