@@ -15,8 +15,9 @@ from scipy.stats import chi2
 from sordino.core import SordinoError
 from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.federation import FederationServer
-from sordino.engine.process.client import Client, serve
-from sordino.engine.process.hello import Beginning, enter_message, examples_of
+from sordino.engine.hello import examples_of
+from sordino.engine.process.client import begun, serve
+from sordino.engine.process.dealt import begin_message, phase_message
 from sordino.engine.process.processes import Processes
 from sordino.engine.process.transport import Peer, SocketTransport
 from sordino.engine.resolved import resolve
@@ -180,9 +181,10 @@ class Threads:
             work = (serve, (theirs,)) if spoil is None or client != 2 else (rogue, (theirs, spoil))
             threading.Thread(target=work[0], args=work[1], daemon=True).start()
             self.peers.append(Peer(client=client, connection=ours))
-            begin = Beginning.of(self.setup, client, run=run, folder=tmp_path / f"client-{client}", limits=limits or {})
-            self.tell(client, begin.to_message())
-            self.tell(client, enter_message(self.setup, client))
+            own = tmp_path / f"client-{client}"
+            begin = begin_message(self.setup, client, run=run, folder=own, limits=limits or {})
+            self.tell(client, begin)
+            self.tell(client, phase_message(self.setup, client))
         self.transport = SocketTransport(peers=self.peers, method=self.setup.method, seconds=60.0)
         ledger = Ledger(clients=CLIENTS, delta=1e-3, neighbours="zero-out")
         self.federation = FederationServer(
@@ -216,7 +218,7 @@ def rogue(connection, spoil):
         except (EOFError, OSError):
             return
         if message.content["what"] == "begin":
-            client, said = Client(Beginning.from_message(message)), Message(content={"what": "done"})
+            client, said = begun(message), Message(content={"what": "done"})
         else:
             said = client.handle(message)
         if said.content["what"] != "answer":
@@ -293,7 +295,7 @@ def test_a_client_gets_its_own_rows_and_nobody_elses(table, tmp_path):
     setup = prepare(resolve(experiment(table())), folder=tmp_path, progress=lambda done, total: None)
     source, dealt = setup.federated.source, setup.federated.partition
     for client in range(CLIENTS):
-        message = Message.from_bytes(enter_message(setup, client).to_bytes())
+        message = Message.from_bytes(phase_message(setup, client).to_bytes())
         rows = examples_of(message, "rows")
         assert torch.equal(rows.inputs, source.train.inputs[torch.from_numpy(dealt.of(client))])
         numbers = sum(value.numel() for name, value in message.tensors.items() if not name.startswith("model."))
