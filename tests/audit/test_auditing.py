@@ -12,7 +12,7 @@ from sordino.audit.auditing import audit_experiment
 from sordino.audit.planting.ground import make_ground
 from sordino.audit.planting.rounds import canary_run, promised_views
 from sordino.cli import app
-from sordino.cli.auditing import read_seconds
+from sordino.cli.attacking import read_seconds
 from sordino.core import SordinoError
 from sordino.experiment import experiment
 from sordino.files import to_json

@@ -11,13 +11,15 @@ from sordino.cli.process import STOPPED, main, stopped_sentence
 for _group in (
     "running",
     "looking",
-    "auditing",
+    "attacking",
     "sweeping",
     "using",
     "starts",
     "catalogues",
     "demonstration",
     "provisioning",
+    "auditing",
+    "watching",
 ):
     import_module(f"{__name__}.{_group}")
 app.add_typer(data_app, name="data")

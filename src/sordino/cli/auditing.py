@@ -1,79 +1,33 @@
-"""Commands that attack from outside: audit."""
+"""The command for auditors: whether the ledgers of server and nodes agree."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sordino.cli.application import AsJson, Overrides, app
+from sordino.cli.application import AsJson, app
 from sordino.cli.output import show_value
-from sordino.core import SordinoError
 from sordino.startup import quick_imports
 
-BEATEN = 1
-"""The exit code where an audit proves more than the ledger claims."""
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-Target = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE|DIR", help="An experiment file (TOML), or the folder of a run.", show_default=False),
-]
+LEDGER = "ledger.jsonl"
 
 
 @app.command()
-def audit(
-    target: Target = None,
-    overrides: Overrides = None,
-    view: Annotated[
-        list[str] | None, typer.Option("--view", help="Whose eyes: public, server or client; default all three.")
-    ] = None,
-    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="How long canaries run: 30s, 5m, 1h.")] = "1m",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Default audits/NAME, or the run's own folder.")
-    ] = None,
-    publish: Annotated[
-        bool, typer.Option("--publish", help="Put the verdict into the release of a secure run, too.")
-    ] = False,
+def reconcile(
+    server: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or the server's ledger file.")],
+    nodes: Annotated[list[Path], typer.Argument(metavar="NODE...", help="Nodes' state folders, or ledger files.")],
     as_json: AsJson = False,
 ) -> None:
-    """Hold the ledger's ε against what canaries in real rounds prove from outside; exit code 1 where they prove more."""
-    seconds = read_seconds(budget)
-    if target is None:
-        raise SordinoError("An audit needs an experiment file or the folder of a run, but got neither; name one.")
+    """Check that the server's ledger of a run and nodes' own ledgers agree: every release charged, at the same price."""
     with quick_imports():
-        from sordino.audit.auditing import audit_experiment
-        from sordino.audit.record import AUDIT, publish_audit, write_found
-        from sordino.audit.target import read_target
-        from sordino.report.audit_progress import watching_stages
-        from sordino.report.audit_table import audit_report
-        from sordino.report.comparison.runs import read_view
+        from sordino.engine.reconcile import reconcile as compare_ledgers
+        from sordino.report.ledger_tables import reconciled_table
 
-    found = read_target(target, tuple(overrides or ()))
-    views = tuple(read_view(one) for one in view or ("public", "server", "client"))
-    with watching_stages(quiet=as_json) as progress:
-        result = audit_experiment(
-            found.experiment,
-            views=views,
-            budget_seconds=seconds,
-            folder=found.folder,
-            settled=found.settled,
-            progress=progress,
-        )
-    content: dict[str, Any] = result.to_json()
-    write_found(out or found.place("audits"), AUDIT, content)
-    if publish:
-        publish_audit(target, content)
-    show_value(content, as_json, lambda: audit_report(content))
-    if not result.holds:
-        raise typer.Exit(BEATEN)
+    found = [compare_ledgers(_file(server), _file(node)) for node in nodes]
+    show_value(found, as_json, lambda: reconciled_table(found))
 
 
-def read_seconds(text: str) -> float:
-    """A time such as 90s, 5m or 1h, in seconds."""
-    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if matched is None or float(matched[1]) <= 0:
-        raise SordinoError(f"--budget takes a time such as 30s, 5m or 1h, but got {text!r}.")
-    return float(matched[1]) * _UNITS[matched[2] or "s"]
+def _file(path: Path) -> Path:
+    return path / LEDGER if path.is_dir() else path
