@@ -17,6 +17,8 @@ from sordino.core import SordinoError
 
 NEW_FILE = 0o666
 """Permissions of a new file, before the user's own mask."""
+SECRET_FILE = 0o600
+"""Permissions of a file that is its owner's alone."""
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, mode: int = NEW_FILE) -> None:
     """Replace a file in one step: after a crash it holds the old content or the new, never a part.
 
     The new content lies under a name of its own until it is whole, so that processes which write the same file at the same
@@ -48,7 +50,7 @@ def write_whole(path: Path, content: bytes) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     with disk_errors(path):
         try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, NEW_FILE)
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             try:
                 _write_all(descriptor, content)
                 os.fsync(descriptor)

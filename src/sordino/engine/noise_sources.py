@@ -21,4 +21,9 @@ def client_noise(experiment: Experiment) -> Callable[[int], NoiseSource]:
     if experiment.privacy.noise_source == "secure":
         secure = SecureNoise()
         return lambda client: secure
-    return lambda client: SeededNoise(stream_id("noise of client", experiment.seed, client))
+    return lambda client: SeededNoise(client_noise_seed(experiment.seed, client))
+
+
+def client_noise_seed(seed: int, client: int) -> int:
+    """The seed of one client's noise, in a simulation."""
+    return stream_id("noise of client", seed, client)

@@ -71,7 +71,7 @@ class Line:
 
     def same_charge(self, other: Line) -> bool:
         """Whether both charge the same for the same release; words do not count, nor the last digits of computed numbers."""
-        return _alike(_bare(self), _bare(other))
+        return alike(_bare(self), _bare(other))
 
 
 def _bare(line: Line) -> dict[str, Any]:
@@ -79,11 +79,12 @@ def _bare(line: Line) -> dict[str, Any]:
     return dataclasses.replace(line, charges=charges).to_json()
 
 
-def _alike(one: Any, other: Any) -> bool:
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are the same but for the last digits of computed numbers."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=SAME)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(alike, one, other))
     return bool(one == other)

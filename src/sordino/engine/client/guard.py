@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.core import VIEWS, SordinoError
-from sordino.engine.client.lifetime import Bills, LifetimeLedger
+from sordino.engine.client.expected import check_grant, expected
+from sordino.engine.client.lifetime import Agreement, Bills, LifetimeLedger
 from sordino.engine.client.limits import Limits
 from sordino.engine.messages import Request
 from sordino.privacy.accounting import spent
-from sordino.privacy.line import SAME
 from sordino.privacy.pricing import neighbours_in
 
 if TYPE_CHECKING:
@@ -42,13 +43,16 @@ class OwnGuard:
     """A client's own limits and its own ledger.
 
     Formal guarantee: the whole price of a run as planned is in the client's ledger before its first request is answered. A grant
-    is spent once, also after a restart; where noise is seeded, the very same request may be answered again, with the same bits.
+    is spent once, also after a restart, and only for what the client's own copy of the plan has at that price; where noise is
+    seeded, the very same request may be answered again, with the same bits.
     """
 
     client: int
     limits: Limits
     ledger: LifetimeLedger
     run: str
+    server: str = ""
+    """Whose run it is, as the client knows the server."""
     repeatable: bool
     """Whether noise is seeded, so that an answer can be given again without telling anything new."""
     experiment: Experiment
@@ -57,11 +61,35 @@ class OwnGuard:
 
     def agree(self) -> None:
         """Agree to the plan, or refuse it with the limit that it breaks; one that was agreed to before costs nothing more."""
+        self.limits.check_parts(self.experiment.model_dump(mode="json"))
         self.limits.check_method(self.experiment.method["name"], self.tariff.noise_drawn)
-        if not self.ledger.knows(self.run):
-            bills = {view: self.tariff.bill(self.client, view) for view in VIEWS}
+        for planned in self._planned_noise():
+            self.limits.check_planned_noise(planned, self.tariff.noise_drawn)
+        bills = {view: self.tariff.bill(self.client, view) for view in VIEWS}
+        before = self.ledger.agreed(self.run)
+        if before is None:
             self._check_limits(bills)
-            self.ledger.agree(self.run, self.experiment.name, bills)
+            self.ledger.agree(self.agreement, bills)
+        elif not before.same_plan(self.agreement) or not self.ledger.same_bills(self.run, bills):
+            raise SordinoError(
+                f"This client agreed to a run {self.run[:8]}… with plan {before.plan}, but got plan {self.agreement.plan} under the same "
+                "name; a plan that changed is another run."
+            )
+
+    @property
+    def agreement(self) -> Agreement:
+        """What this client would agree to."""
+        privacy = self.experiment.privacy
+        return Agreement(
+            run=self.run,
+            about=self.experiment.name,
+            server=self.server,
+            plan=self.experiment.fingerprint(),
+            client=self.client,
+            unit=self.tariff.unit,
+            neighbours=privacy.neighbours,
+            delta=privacy.delta,
+        )
 
     def admit(self, request: Request) -> None:
         digest = _digest(request)
@@ -76,34 +104,51 @@ class OwnGuard:
                 raise SordinoError(
                     f"The grant of line {grant.line} was spent before; nothing is released for it a second time."
                 )
-            self._check_noise(grant, request)
+            self._check_request(grant, request)
             if before is None:
-                besides = self.ledger.beyond_plan(grant)
+                besides = self.ledger.beyond_plan(grant, pool_rounds_beyond=self._rounds_beyond(grant))
                 if besides:
                     self._check_limits(besides)
                 self.ledger.spend(grant, digest, besides)
 
-    def _check_noise(self, grant: Grant, request: Request) -> None:
-        """Refuse less noise than the limits ask for, or than the plan has for this round."""
-        drawn = grant.parts[0].noise_multiplier
-        self.limits.check_noise(drawn, server_noises=request.server_noises)
-        planned = self.tariff.price(self.client, grant.round).noise_multiplier
-        if grant.label in ROUND_LABELS and drawn < planned * (1 - SAME):
-            raise SordinoError(
-                f"The plan of this run has a noise multiplier of {planned:g} in round {grant.round}, but the request has {drawn:g}; "
-                "nothing is released for it."
-            )
+    def _check_request(self, grant: Grant, request: Request) -> None:
+        """Refuse what the limits do not allow, and whatever is not as the plan has it."""
+        self.limits.check_noise(min(part.noise_multiplier for part in grant.parts), server_noises=request.server_noises)
+        plan = expected(self.tariff, self.client, request)
+        check_grant(grant, request, plan, rounds=self.experiment.rounds)
+
+    def _rounds_beyond(self, grant: Grant) -> int:
+        """How many rounds of this client's pool there may have been by now besides those that it agreed to.
+
+        Every time a run is taken up again it may repeat the rounds since its last checkpoint, and a pool pays for those too.
+        """
+        if grant.label not in ROUND_LABELS:
+            return 0
+        period, rounds = self.tariff.sampler.period, self.experiment.rounds
+        planned = len(range(self.client % period, rounds, period)) + self.tariff.spare_rounds
+        so_far = grant.round // period + 1 + grant.attempt * self.experiment.engine.checkpoint_every
+        return max(0, so_far - planned)
+
+    def _planned_noise(self) -> Iterator[float]:
+        """The noise multipliers of everything that the plan has this client release."""
+        tariff, period = self.tariff, self.tariff.sampler.period
+        for first in tariff.mechanism.stages(range(self.client % period, self.experiment.rounds, period)):
+            price = tariff.price(self.client, first)
+            yield from (price.noise_multiplier, *(part.noise_multiplier for part in price.others))
+        if tariff.evaluation is not None and not tariff.evaluation.summed:
+            yield tariff.evaluation.price.noise_multiplier
 
     def _check_limits(self, besides: Bills) -> None:
-        """What is to be paid now, alone and together with all that was paid before."""
-        privacy, protected = self.experiment.privacy, self.tariff.protected
+        """What is to be paid now, alone with what its run has cost, and together with all that was paid before."""
+        agreement, known = self.agreement, self.ledger.agreed(self.run) is not None
         for view, bill in besides.items():
-            neighbours = neighbours_in(view, privacy.neighbours)
-            paid = self.ledger.total(view) + bill
-            run, lifetime = (
-                spent(events, delta=privacy.delta, neighbours=neighbours).epsilon if protected else math.inf
-                for events in (bill, paid)
-            )
+            of_run = self.ledger.total(view, runs=[self.run]) if known else type(bill)()
+            run = spent(
+                of_run + bill, delta=agreement.delta, neighbours=neighbours_in(view, agreement.neighbours)
+            ).epsilon
+            lifetime = self.ledger.epsilon(view, delta=self.limits.lifetime_delta, besides=agreement, bill=bill)
+            if not self.tariff.protected:
+                run = lifetime = math.inf
             self.limits.check_epsilon(view, run=run, lifetime=lifetime)
 
 

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-import json
+import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sordino.core import VIEWS, SordinoError, View
-from sordino.files import append_row, make_folder, whole_rows
+from sordino.core import VIEWS, Neighbours, SordinoError, Unit, View
+from sordino.nodes.chained import ChainedFile, Entry
+from sordino.privacy.accounting import spent
 from sordino.privacy.event_kinds import DpEvent
 from sordino.privacy.events import from_json, to_json
 from sordino.privacy.grant import Grant
+from sordino.privacy.pricing import Charge, neighbours_in
 
+KIND, SCHEMA = "sordino-client-ledger", 2
 Bills = Mapping[View, Counter[DpEvent]]
 """What is paid in each view."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """What a client agreed to: one run, as it was planned."""
+
+    run: str
+    """The name of the run: the digest of the header of the server's ledger."""
+    about: str
+    """What the server calls it."""
+    server: str = ""
+    """Whose run it is, as the client knows the server; nothing in a simulation."""
+    plan: str
+    """The fingerprint of the settings."""
+    client: int
+    """This client's number in the run."""
+    unit: Unit
+    neighbours: Neighbours
+    delta: float
+
+    def same_plan(self, other: Agreement) -> bool:
+        """Whether both are about the same plan and the same seat in it, whatever it is called."""
+        return replace(self, about="", server="") == replace(other, about="", server="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One grant that was spent."""
+
+    nonce: str
+    line: int
+    """Of the server's ledger, from 0."""
+    attempt: int
+    round: int
+    label: str
+    charges: tuple[tuple[View, DpEvent], ...]
+    time: str
 
 
 class LifetimeLedger:
@@ -26,89 +66,162 @@ class LifetimeLedger:
     reordered unseen. A row that was cut short was never synced, so nothing left for it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._head = ""
-        self._runs: dict[str, Bills] = {}
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self.path = path
+        self.agreements: dict[str, Agreement] = {}
+        self.releases: dict[str, list[Release]] = defaultdict(list)
+        """What was spent, by run."""
+        self._bills: dict[str, Bills] = {}
+        self._besides: dict[str, dict[View, Counter[DpEvent]]] = defaultdict(_nothing)
         self._spent: dict[str, str] = {}
         self._used: dict[str, Counter[tuple[View, DpEvent]]] = defaultdict(Counter)
-        self._besides: dict[View, Counter[DpEvent]] = {view: Counter() for view in VIEWS}
-        make_folder(path.parent)
-        content = whole_rows(path.read_bytes()) if path.exists() else b""
-        if path.exists() and path.stat().st_size != len(content):
-            with path.open("r+b") as file:
-                file.truncate(len(content))
-        self._length = len(content)
-        for number, row in enumerate(content.splitlines()):
-            self._read(row, number)
+        self._begun = False
+        self._file = ChainedFile(path, self._take, readonly=readonly)
 
-    def total(self, view: View) -> Counter[DpEvent]:
-        """Everything that was agreed to or spent so far."""
-        found = Counter(self._besides[view])
-        for bills in self._runs.values():
-            found.update(bills[view])
+    @property
+    def head(self) -> str:
+        """The digest of the last row, and so of all of them: tell it to somebody, and nothing can be taken back."""
+        return self._file.head
+
+    def total(self, view: View, *, runs: Iterable[str] | None = None) -> Counter[DpEvent]:
+        """Everything that was agreed to or spent besides so far, of all runs or of some."""
+        found: Counter[DpEvent] = Counter()
+        for run in self._bills if runs is None else runs:
+            found.update(self._bills[run][view])
+            found.update(self._besides[run][view])
         return found
 
-    def knows(self, run: str) -> bool:
-        """Whether the plan of this run was agreed to before."""
-        return run in self._runs
+    def epsilon(
+        self,
+        view: View,
+        *,
+        delta: float | None = None,
+        besides: Agreement | None = None,
+        bill: Mapping[DpEvent, int] | None = None,
+    ) -> float:
+        """ε of a whole life in one view, by composition of all events of all runs; with `bill`, as if that were paid too.
 
-    def agree(self, run: str, about: str, bills: Bills) -> None:
+        Formal guarantee: everything that was ever released tells the world that was from one in which, in each run, the unit
+        that the run promised to hide was left out, by at most this ε at δ. Without a `delta` it is the smallest of all runs;
+        where runs differ in what neighbours are, all are priced as replace-one, which costs at least as much.
+        """
+        agreed = [*self.agreements.values(), *([besides] if besides else [])]
+        if not agreed:
+            return 0.0
+        relations = {neighbours_in(view, one.neighbours) for one in agreed}
+        events = self.total(view)
+        events.update(bill or {})
+        return spent(
+            events,
+            delta=min(one.delta for one in agreed) if delta is None else delta,
+            neighbours=relations.pop() if len(relations) == 1 else "replace-one",
+        ).epsilon
+
+    def agreed(self, run: str) -> Agreement | None:
+        """What was agreed to under this name, if anything was."""
+        return self.agreements.get(run)
+
+    def agree(self, agreement: Agreement, bills: Bills) -> None:
         """Put down what a run costs as planned, in full, before it begins."""
         written = {view: [[to_json(event), times] for event, times in bill.items()] for view, bill in bills.items()}
-        self._write({"agreed": run, "about": about, "bills": written})
+        self._write({"agreed": asdict(agreement), "bills": written})
+
+    def same_bills(self, run: str, bills: Bills) -> bool:
+        """Whether a run that was agreed to costs the same as it did then."""
+        return all(self._bills[run][view] == bills[view] for view in VIEWS)
 
     def spent_for(self, nonce: str) -> str | None:
         """The digest of the request for which this grant was spent; None where it was not."""
         return self._spent.get(nonce)
 
-    def beyond_plan(self, grant: Grant) -> Bills:
-        """What this grant costs besides the plan of its run: all of a repeated round, and whatever was not planned so often."""
-        planned, used = self._runs.get(grant.run, {}), self._used[grant.run]
+    def beyond_plan(self, grant: Grant, *, pool_rounds_beyond: int) -> Bills:
+        """What this grant costs besides the plan of its run.
+
+        A charge that only participants pay is beyond the plan once it was paid as often as planned. One that a whole pool pays
+        is paid also in rounds in which this client was not drawn: `pool_rounds_beyond` says how many rounds there may have been
+        so far besides those that were planned.
+        """
+        planned, used = self._bills.get(grant.run, {}), self._used[grant.run]
         besides: dict[View, Counter[DpEvent]] = {}
         for charge in grant.charges:
             key = (charge.view, charge.event)
-            if grant.attempt or used[key] >= planned.get(charge.view, Counter())[charge.event]:
-                besides.setdefault(charge.view, Counter())[charge.event] += 1
+            times = int(used[key] >= planned.get(charge.view, Counter())[charge.event])
+            if charge.whom == "pool":
+                times = max(times, pool_rounds_beyond - self._pool_besides(grant.run, charge))
+            if times > 0:
+                besides.setdefault(charge.view, Counter())[charge.event] += times
         return besides
 
     def spend(self, grant: Grant, request: str, besides: Bills) -> None:
         """Put down that a grant is spent, for a request of this digest, and what it costs besides the plan."""
-        extra = [[view, to_json(event)] for view, bill in besides.items() for event in bill.elements()]
-        charges = [[charge.view, to_json(charge.event)] for charge in grant.charges]
-        entry = {"spent": grant.nonce, "run": grant.run, "request": request, "charges": charges, "besides": extra}
-        self._write(entry)
+        self._write(
+            {
+                "spent": grant.nonce,
+                "run": grant.run,
+                "line": grant.line,
+                "attempt": grant.attempt,
+                "round": grant.round,
+                "label": grant.label,
+                "request": request,
+                "charges": [[charge.view, to_json(charge.event)] for charge in grant.charges],
+                "besides": [[view, to_json(event)] for view, bill in besides.items() for event in bill.elements()],
+            }
+        )
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        body = json.dumps(entry, sort_keys=True)
-        row = json.dumps({"entry": entry, "digest": _chained(self._head, body)}).encode() + b"\n"
-        self._length = append_row(self._path, row, durable=True, length=self._length or None)
-        self._take(entry, _chained(self._head, body))
+    def _pool_besides(self, run: str, charge: Charge) -> int:
+        return self._besides[run][charge.view].total()
 
-    def _read(self, row: bytes, number: int) -> None:
-        try:
-            found = json.loads(row)
-            entry, digest = found["entry"], found["digest"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SordinoError(f"Row {number + 1} of {self._path} is damaged; restore the file from a copy.") from error
-        if digest != _chained(self._head, json.dumps(entry, sort_keys=True)):
-            raise SordinoError(
-                f"Row {number + 1} of {self._path} does not follow from the one before: the file was edited, so restore it from a copy."
-            )
-        self._take(entry, digest)
+    def _write(self, entry: Entry) -> None:
+        if not self._begun:
+            self._file.add({"kind": KIND, "schema": SCHEMA, "time": _now()})
+        self._file.add({"time": _now(), **entry})
 
-    def _take(self, entry: dict[str, Any], digest: str) -> None:
-        self._head = digest
-        if "agreed" in entry:
-            self._runs[entry["agreed"]] = {
+    def _take(self, entry: Entry) -> None:
+        if not self._begun:
+            self._begin(entry)
+        elif "agreed" in entry:
+            agreement = Agreement(**entry["agreed"])
+            self.agreements[agreement.run] = agreement
+            self._bills[agreement.run] = {
                 view: Counter({from_json(event): times for event, times in entry["bills"][view]}) for view in VIEWS
             }
-            return
+        else:
+            self._take_release(entry)
+
+    def _begin(self, entry: Entry) -> None:
+        if entry.get("kind") != KIND or entry.get("schema") != SCHEMA:
+            raise SordinoError(
+                f"{self.path} should begin with a header of schema {SCHEMA}, but got schema {entry.get('schema', 'none')}; use the version "
+                "that wrote it, or restore the file from a copy."
+            )
+        self._begun = True
+
+    def _take_release(self, entry: Entry) -> None:
+        run, charges = entry["run"], _read_charges(entry["charges"])
         self._spent[entry["spent"]] = entry["request"]
-        self._used[entry["run"]].update((view, from_json(event)) for view, event in entry["charges"])
-        for view, event in entry["besides"]:
-            self._besides[view][from_json(event)] += 1
+        self._used[run].update(charges)
+        for view, event in _read_charges(entry["besides"]):
+            self._besides[run][view][event] += 1
+        self.releases[run].append(
+            Release(
+                nonce=entry["spent"],
+                line=entry["line"],
+                attempt=entry["attempt"],
+                round=entry["round"],
+                label=entry["label"],
+                charges=charges,
+                time=entry["time"],
+            )
+        )
 
 
-def _chained(head: str, body: str) -> str:
-    return blake2b(f"{head}\n{body}".encode(), digest_size=16).hexdigest()
+def _nothing() -> dict[View, Counter[DpEvent]]:
+    return {view: Counter() for view in VIEWS}
+
+
+def _read_charges(written: list[list[Any]]) -> tuple[tuple[View, DpEvent], ...]:
+    return tuple((view, from_json(event)) for view, event in written)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.engine.client.limits import named_parts
 from sordino.engine.messages import Missing
-from sordino.engine.process.hello import Beginning, enter_message
+from sordino.engine.process.dealt import begin_message, phase_message
 from sordino.engine.process.transport import Peer, SocketTransport
 from sordino.engine.setup import Setup
 from sordino.engine.wire.message import Message
@@ -33,11 +34,10 @@ class Processes:
         self.transport = SocketTransport(
             peers=peers, method=setup.method, seconds=setup.experiment.engine.client_seconds
         )
-        own = limits or {}
+        parts = list(named_parts(setup.experiment.model_dump(mode="json")))
+        own = limits or {client: {"outside_parts": parts} for client in clients}
         self._tell_all(
-            Beginning.of(
-                setup, client, run=run, folder=self._folder_of(client), limits=own.get(client, {})
-            ).to_message()
+            begin_message(setup, client, run=run, folder=self._folder_of(client), limits=own.get(client, {}))
             for client in clients
         )
         self.enter(setup)
@@ -45,7 +45,7 @@ class Processes:
     def enter(self, setup: Setup) -> None:
         """Begin a phase: every client gets the weights and its own rows."""
         self._setup = setup
-        self._tell_all(enter_message(setup, peer.client) for peer in self.transport.peers)
+        self._tell_all(phase_message(setup, peer.client) for peer in self.transport.peers)
 
     @property
     def zeroed(self) -> int:

@@ -1,48 +1,20 @@
-"""Messages over a socket: eight bytes of length, little-endian, then the message."""
+"""Messages over a socket, each with its length before it."""
 
 from __future__ import annotations
 
 import socket
 
-from sordino.engine.wire.message import Garbled, Message
+from sordino.engine.wire.lengths import OutOfStep, receive_bytes, send_bytes
+from sordino.engine.wire.message import Message
 
-_LENGTH = 8
+__all__ = ["OutOfStep", "receive", "send"]
 
 
 def send(connection: socket.socket, message: Message) -> int:
     """Send one message; returns how many bytes went out."""
-    data = message.to_bytes()
-    connection.sendall(len(data).to_bytes(_LENGTH, "little") + data)
-    return _LENGTH + len(data)
+    return send_bytes(connection, message.to_bytes())
 
 
 def receive(connection: socket.socket, *, largest: int) -> Message:
-    """The next message, of at most `largest` bytes; raises `EOFError` where the other side has gone.
-
-    A longer one is refused before any memory is taken for it.
-    """
-    length = int.from_bytes(_exactly(connection, _LENGTH), "little")
-    if length > largest:
-        raise OutOfStep(f"A message of at most {largest} bytes was expected, but got one of {length}; it was not read.")
-    return Message.from_bytes(_exactly(connection, length, begun=True))
-
-
-class OutOfStep(Garbled):
-    """Nobody knows where the next message begins: the connection is of no more use."""
-
-
-def _exactly(connection: socket.socket, count: int, *, begun: bool = False) -> bytes:
-    """So many bytes. A pause before a message is a `TimeoutError`, after which it may still come; one inside it is the end."""
-    parts, missing = [], count
-    while missing:
-        try:
-            part = connection.recv(min(missing, 1 << 20))
-        except TimeoutError as error:
-            if begun or missing < count:
-                raise OutOfStep("A message stopped in the middle.") from error
-            raise
-        if not part:
-            raise EOFError("the connection was closed")
-        parts.append(part)
-        missing -= len(part)
-    return b"".join(parts)
+    """The next message, of at most `largest` bytes; raises `EOFError` where the other side has gone."""
+    return Message.from_bytes(receive_bytes(connection, largest=largest))

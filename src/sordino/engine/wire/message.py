@@ -11,17 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from sordino.core import SordinoError
+from sordino.engine.wire.lengths import LENGTH, Garbled
 
-VERSION = 1
+__all__ = ["VERSION", "Garbled", "Message"]
+
+VERSION = 2
 """Of the wire form. Both sides must have the same."""
 
-_LENGTH = 8
 _VERSION, _CONTENT = "sordino.wire", "sordino.content"
-
-
-class Garbled(SordinoError):
-    """Bytes that are no message of ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +60,9 @@ class Message:
 
 def _header(data: bytes) -> dict[str, str]:
     """The metadata of a safetensors file."""
-    length = int.from_bytes(data[:_LENGTH], "little")
+    length = int.from_bytes(data[:LENGTH], "little")
     try:
-        found = json.loads(data[_LENGTH : _LENGTH + length])["__metadata__"]
+        found = json.loads(data[LENGTH : LENGTH + length])["__metadata__"]
     except (ValueError, KeyError, TypeError) as error:
         raise Garbled("Got bytes that are no message; the other side speaks another language.") from error
     return found if isinstance(found, dict) else {}

@@ -1,27 +1,25 @@
-"""What a client process is told when it begins, and when a phase begins: public facts, the model, and its own rows."""
+"""What a client in another process is told when a run begins, and when a phase begins: public facts and the model."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from sordino.data.examples import Examples, Normalisation
-from sordino.engine.process.ownership import owned
 from sordino.engine.setup import Setup
 from sordino.engine.wire.message import Message
-from sordino.privacy.streams import stream_id
+from sordino.models import Net
 
 MODEL = "model."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """What stays the same for a client over the whole run."""
+    """The plan, which stays the same for a client over the whole run. Everything in it is public."""
 
     client: int
     run: str
@@ -34,16 +32,12 @@ class Beginning:
     shape: tuple[int, ...]
     classes: int
     vocabulary: int
-    folder: str
-    """The client's own folder, for its ledger and what it keeps."""
-    noise_seed: int | None
-    """Of this client's noise alone, in a simulation; None where noise is secure."""
-    limits: Mapping[str, Any]
+    parameters: Mapping[str, list[int]]
+    """The shape of each parameter of the whole model, so that another version of it is noticed."""
 
     @staticmethod
-    def of(setup: Setup, client: int, *, run: str, folder: Path, limits: Mapping[str, Any]) -> Beginning:
-        source, seed = setup.loaded.source, setup.experiment.seed
-        roster = setup.loaded.roster
+    def of(setup: Setup, client: int, *, run: str) -> Beginning:
+        source, roster = setup.loaded.source, setup.loaded.roster
         return Beginning(
             client=client,
             run=run,
@@ -54,27 +48,27 @@ class Beginning:
             shape=source.shape,
             classes=source.classes,
             vocabulary=source.vocabulary,
-            folder=str(folder),
-            noise_seed=stream_id("noise of client", seed, client) if setup.resolved.simulated else None,
-            limits=limits,
+            parameters=parameter_shapes(setup.whole),
         )
 
-    def to_message(self) -> Message:
-        return Message(content={"what": "begin", **dataclasses.asdict(self)})
+    def to_message(self, **besides: Any) -> Message:
+        """With whatever an engine says besides the plan."""
+        return Message(content={"what": "begin", **dataclasses.asdict(self), **besides})
 
     @staticmethod
     def from_message(message: Message) -> Beginning:
-        content = {name: value for name, value in message.content.items() if name != "what"}
+        content = {field.name: message.content[field.name] for field in dataclasses.fields(Beginning)}
         return Beginning(**{**content, "shape": tuple(content["shape"])})
 
 
-def enter_message(setup: Setup, client: int) -> Message:
-    """A phase begins: which coordinates are trained, the weights they have, and this client's rows as the phase uses them."""
-    federated = setup.federated
-    tensors: dict[str, Tensor] = {f"{MODEL}{name}": value for name, value in setup.net.state_dict().items()}
-    examples = {"rows": owned(federated.client(client))}
-    if federated.held_out is not None:
-        examples["held_out"] = owned(federated.held_out_of(client))
+def parameter_shapes(net: Net) -> dict[str, list[int]]:
+    return {name: list(parameter.shape) for name, parameter in net.named_parameters()}
+
+
+def enter_message(setup: Setup, net: Net, rows: Mapping[str, Examples]) -> Message:
+    """A phase begins: which coordinates are trained, the weights of `net`, and `rows` by what they are for."""
+    tensors: dict[str, Tensor] = {f"{MODEL}{name}": value for name, value in net.state_dict().items()}
+    examples = dict(rows)
     if setup.anchors is not None:
         examples["anchors"] = setup.anchors
     described = {}

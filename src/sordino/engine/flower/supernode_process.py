@@ -1,0 +1,100 @@
+"""`python -m sordino.engine.flower.supernode_process PARENT --kit ...`: a node, which waits without torch in its memory.
+
+Flower's SuperNode runs in the main thread, our attendant in another. Where the SuperLink does not let the node in, because the
+session of a former process has not run out, or because it is away, the process begins again after a while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import threading
+import time
+from pathlib import Path
+
+from sordino.engine.flower.attendant import Attendant, Worker
+from sordino.engine.flower.leash import end_with
+from sordino.engine.flower.parcel import SealReader
+from sordino.files import SECRET_FILE, make_folder, write_whole
+from sordino.nodes.kit import Kit
+
+AGAIN_SECONDS = 5.0
+_SECRET = "processes.secret"
+
+
+def main() -> None:
+    given = _arguments()
+    end_with(given.parent)
+    kit = Kit.read(given.kit)
+    make_folder(given.state)
+    secret = secrets.token_bytes(32)
+    write_whole(given.state / _SECRET, secret, mode=SECRET_FILE)
+    attendant, began_with = _attendant(kit, secret, given), sys.argv[1:]
+    threading.Thread(target=attendant.serve, daemon=True).start()
+    try:
+        _run_supernode(kit, given.state / _SECRET)
+    except SystemExit as ended:
+        attendant.worker.stop()
+        if not ended.code:
+            raise
+        _say(
+            f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s."
+        )
+        time.sleep(AGAIN_SECONDS)
+        os.execv(sys.executable, [sys.executable, "-m", "sordino.engine.flower.supernode_process", *began_with])
+
+
+def _run_supernode(kit: Kit, secret: Path) -> None:
+    """Flower's own main; it returns by `SystemExit`."""
+    from flwr.supernode.cli import flower_supernode
+
+    sys.argv = [
+        "flower-supernode",
+        *("--superlink", kit.facts.address),
+        *("--root-certificates", str(kit.ca_certificate)),
+        *("--auth-supernode-private-key", str(kit.private_key)),
+        *("--host", "127.0.0.1"),
+        *("--port", str(kit.facts.local_port)),
+        *("--isolation", "process"),
+        *("--superexec-auth-secret-file", str(secret)),
+    ]
+    flower_supernode()
+
+
+def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace) -> Attendant:
+    command = [
+        *(sys.executable, "-m", "sordino.engine.flower.worker", str(os.getpid())),
+        *("--name", kit.facts.name),
+        *("--limits", str(kit.limits)),
+        *("--data", str(given.data)),
+        *("--state", str(given.state)),
+        *(["--rehearsal"] if given.rehearsal else []),
+        "--socket",
+    ]
+    return Attendant(
+        address=f"127.0.0.1:{kit.facts.local_port}",
+        secret=secret,
+        seals=SealReader.of(kit.folder, kit.facts.name),
+        worker=Worker(command=command, idle_seconds=given.idle_seconds),
+        log=_say,
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parent", type=int)
+    for name in ("--kit", "--data", "--state"):
+        parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--rehearsal", action="store_true")
+    parser.add_argument("--idle-seconds", type=float, default=300.0)
+    return parser.parse_args()
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
