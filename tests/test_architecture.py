@@ -25,7 +25,7 @@ LAYERS = [
     {"engine"},
     {"sweeps"},
     {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
-    {"library"},
+    {"library", "reference"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -55,6 +55,7 @@ SIBLINGS_ALLOWED = {
     "testing",
     "predict",
     "library",
+    "reference",
     "cli",
     "sweeps",
 }

@@ -46,7 +46,7 @@ class Experiment:
         model: "mlp" and the like, a table, a torch.nn.Module (its weights are the first ones), or a function of (shape, classes).
         method: "dp-sgd" protects examples, "dp-fedavg" clients, "fedavg" nobody; `sordino methods` lists all.
         privacy: `Privacy(epsilon=3.0, delta=1e-5, view="server")`, or a table.
-        start, tuning, engine: as in a file.
+        start, tuning, clients, engine: as in a file.
         name: of the run and of its folder.
         seed: of everything that is drawn, except secure noise.
         folder: where relative paths begin; the current folder where none is given.
@@ -62,6 +62,7 @@ class Experiment:
     privacy: PrivacySection | Mapping[str, Any] = field(default_factory=dict)
     start: Part = "scratch"
     tuning: Part = "full"
+    clients: Mapping[str, Any] = field(default_factory=dict)
     engine: EngineSection | Mapping[str, Any] = field(default_factory=dict)
     name: str = "experiment"
     seed: int = 0
@@ -91,6 +92,7 @@ class Experiment:
             "data": self._data_table(),
             **{axis: _named(registry, getattr(self, axis)) for axis, registry in _AXES.items()},
             "privacy": _section(self.privacy),
+            "clients": dict(self.clients),
             "engine": _section(self.engine),
         }
 
