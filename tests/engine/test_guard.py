@@ -5,6 +5,7 @@ import math
 import sys
 
 import pytest
+from sordino.engine.process.hello import Beginning
 
 from sordino.core import SordinoError
 from sordino.engine.client.guard import OwnGuard
@@ -13,7 +14,6 @@ from sordino.engine.client.limits import Limits
 from sordino.engine.federation import FederationServer
 from sordino.engine.messages import Missing
 from sordino.engine.process.client import Client
-from sordino.engine.process.hello import Beginning
 from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
 from sordino.experiment import experiment

@@ -16,7 +16,7 @@ from sordino.core import SordinoError
 from sordino.data.locate import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
-from sordino.engine.engines import make_engine, settle
+from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import FederationServer
 from sordino.engine.messages import Missing
 from sordino.engine.moved_clips import MovedClips
@@ -85,8 +85,12 @@ def run_experiment(
         if not is_new:
             closing.enter_context(record.locked())
         settled = record.settled(experiment, resume=resume or finish)
+        resolved = resolve(experiment)
+        federated = gather(resolved)
+        closing.callback(federated.close)
         setup = prepare(
-            resolve(experiment),
+            resolved,
+            federated=federated,
             folder=begin,
             progress=lambda done, total: watch(Moment("pre-training", done, total)),
             describing=lambda done, total: watch(Moment("features", done, total)),

@@ -67,6 +67,7 @@ def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace) -> Attendant:
     command = [
         *(sys.executable, "-m", "sordino.engine.flower.worker", str(os.getpid())),
         *("--name", kit.facts.name),
+        *("--server", kit.facts.address),
         *("--limits", str(kit.limits)),
         *("--data", str(given.data)),
         *("--state", str(given.state)),
