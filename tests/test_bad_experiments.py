@@ -46,7 +46,7 @@ REFUSED = {
     "an unknown key in a table inside": ("method={name='fedceo', noisy_steps={step=1}}", r"setting in \[method.noisy_steps\]"),
     "a wrong value in a table inside": (
         "method={name='fedceo', noisy_steps={batch_size=true}}",
-        r"In \[method.noisy_steps\], batch_size should be a valid integer or 'full', but got True",
+        r"In \[method.noisy_steps\], batch_size should be a valid integer or 'full' or 'auto', but got True",
     ),
     "a table without a name": ("tuning={}", r"\[tuning\] needs a name"),
     "a name that is a number": ("start={name=3}", r"\[start\] needs a name"),

@@ -25,6 +25,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegativeCount = Annotated[int, Field(ge=0)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
 
 
 def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:

@@ -11,9 +11,10 @@ from sordino.core import SordinoError
 from sordino.engine.client.guard import OwnGuard
 from sordino.engine.client.lifetime import Agreement, LifetimeLedger
 from sordino.engine.client.limits import Limits
+from sordino.engine.client.session import Own, Session
 from sordino.engine.federation import FederationServer
+from sordino.engine.hello import Beginning
 from sordino.engine.messages import Missing
-from sordino.engine.process.client import Client
 from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
 from sordino.experiment import experiment
@@ -41,10 +42,10 @@ class Overheard:
 class Scene:
     """The plan of a run, its server's requests, and the guard of client 0 with its ledger on disk."""
 
-    def __init__(self, table, folder, limits=None):
+    def __init__(self, table, folder, limits=None, server=None):
         self.setup = prepare(resolve(experiment(table)), folder=folder, progress=lambda done, total: None)
         self.path, self.limits = folder / "ledger.jsonl", limits or Limits()
-        self.server = Ledger(clients=3, delta=1e-3, neighbours="zero-out")
+        self.server = Ledger(clients=3, delta=1e-3, neighbours="zero-out", path=server)
 
     def guard(self, **changes):
         facts = {"client": 0, "limits": self.limits, "ledger": LifetimeLedger(self.path), "run": self.server.run}
@@ -162,10 +163,10 @@ def test_code_that_the_operator_did_not_allow_is_not_even_imported(tiny, tmp_pat
     (tmp_path / "strange_part.py").write_text("from sordino.methods.dp_fedavg import DpFedAvg as Mine\n")
     monkeypatch.syspath_prepend(tmp_path)
     facts = {"client": 0, "run": "r", "multipliers": {}, "sizes": [], "held_out": [], "shape": (), "classes": 2}
-    rest = {"vocabulary": 0, "folder": str(tmp_path), "noise_seed": None, "limits": {}}
-    named = tiny(method={"name": "strange_part:Mine"})
+    begin = Beginning(**facts, vocabulary=0, parameters={}, experiment=tiny(method={"name": "strange_part:Mine"}))
+    own = Own(folder=tmp_path, ledger=tmp_path / "ledger.jsonl", limits=Limits())
     with pytest.raises(SordinoError, match=r"allow none of the parts.*strange_part:Mine"):
-        Client(Beginning(**facts, **rest, experiment=named))
+        Session(begin, own, rows=None)
     assert "strange_part" not in sys.modules
 
 

@@ -8,7 +8,18 @@ from importlib import import_module
 from sordino.cli.application import app, data_app
 from sordino.cli.process import STOPPED, main, stopped_sentence
 
-for _group in ("running", "looking", "sweeping", "using", "starts", "catalogues", "demonstration", "provisioning"):
+for _group in (
+    "running",
+    "looking",
+    "sweeping",
+    "using",
+    "starts",
+    "catalogues",
+    "demonstration",
+    "provisioning",
+    "auditing",
+    "watching",
+):
     import_module(f"{__name__}.{_group}")
 app.add_typer(data_app, name="data")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from sordino.core import SordinoError, unknown
 from sordino.data.embedded import EMBEDDED
 from sordino.data.formats import FORMATS
+from sordino.data.held import is_held
 from sordino.sentences import first_line, shown
 
 FOLDER_VARIABLE = "SORDINO_DATA"
@@ -65,7 +66,9 @@ def known() -> list[KnownSource]:
 
 
 def locate(source: str) -> KnownSource:
-    """The data set meant by `source`: an embedded name, a path, or a name in the data folder."""
+    """The data set meant by `source`: an embedded name, a path, a name in the data folder, or an object in memory."""
+    if is_held(source):
+        return KnownSource(name=source, format="memory", path=None)
     if source in EMBEDDED:
         return KnownSource(name=source, format="embedded", path=None)
     with _looking_at(source):

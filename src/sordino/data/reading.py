@@ -14,8 +14,9 @@ from sordino.data.checks import check_columns, check_memory, refuse_mismatch
 from sordino.data.embedded import EMBEDDED
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
+from sordino.data.held import held, is_held
 from sordino.data.labels import number_labels
-from sordino.data.locate import locate
+from sordino.data.locate import KnownSource, locate
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.settings import Kind, SourceSettings
 
@@ -23,7 +24,7 @@ from sordino.data.settings import Kind, SourceSettings
 def find(settings: SourceSettings) -> tuple[Raw, str]:
     """A source as its format reads it, and its name; splits that are empty or do not go together are refused."""
     entry = locate(settings.source)
-    raw = EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)
+    raw = _read(entry, settings)
     if raw.train.count == 0 or (raw.test is not None and raw.test.count == 0):
         raise SordinoError(f"{settings.source!r} holds no examples; check the file.")
     train, test = (shape_of(split, raw.kind, settings) for split in (raw.train, raw.test or raw.train))
@@ -37,6 +38,12 @@ def find(settings: SourceSettings) -> tuple[Raw, str]:
     if raw.kind != "text":
         _normalisation(raw.kind, settings).check(train[0])
     return raw, entry.name
+
+
+def _read(entry: KnownSource, settings: SourceSettings) -> Raw:
+    if is_held(entry.name):
+        return held(entry.name)(settings)
+    return EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)
 
 
 def shape_of(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...]:

@@ -126,14 +126,15 @@ def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: 
 
 def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> Plan:
     resolved = resolve(experiment)
-    method, tuning = resolved.method, resolved.tuning
+    tuning = resolved.tuning
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
     refuse_silent_split(resolved, facts)
     refuse_guessed_words(resolved, facts)
     sizes = client_sizes(resolved)
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
-    tariff, model, net, space = parts.tariff, parts.model, parts.model.net, parts.spaces[-1]
+    resolved, tariff, model = parts.resolved, parts.tariff, parts.model
+    method, net, space = resolved.method, model.net, parts.spaces[-1]
     start_warnings = check_start(resolved, model, folder=folder)
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)

@@ -18,6 +18,7 @@ from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import FederationServer
+from sordino.engine.logged import LOG, logged
 from sordino.engine.messages import Missing
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
@@ -39,6 +40,7 @@ from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
 from sordino.models.weights import user_state_dict
+from sordino.nodes.log import JsonLog
 from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
@@ -142,6 +144,7 @@ class _Run:
             "folder": str(folder),
         }
         self.schedule = facts["schedule"]
+        self._log = JsonLog(None if setup.experiment.engine.name == "simulate" else record.folder / LOG)
         checkpoint = record.load_checkpoint()
         self.ledger = _make_ledger(setup, record, facts, data_digest)
         self.clients = make_engine(setup, schedule=self.schedule, folder=record.personal, run=self.ledger.run)
@@ -200,7 +203,7 @@ class _Run:
             space=setup.space,
             tariff=setup.tariff,
             door=self._door,
-            transport=self.clients.transport,
+            transport=logged(self.clients.transport, self._log, setup.federated.roster.name),
             keeps_state=setup.method.keeps_state,
             keep_diagnostics=diagnosed,
             clips=self._clips,
@@ -211,6 +214,8 @@ class _Run:
     def run(self) -> dict[str, Any]:
         """Train what is left of the rounds, unless only the end is wanted, and sum up."""
         rounds, ended = self.setup.experiment.rounds, ""
+        nodes, name = self.setup.federated.roster.clients, self.setup.experiment.name
+        self._log.write("begun", run=self.ledger.run, name=name, rounds=rounds, nodes=nodes, done=self.next_round)
         if self._finish_now and self.next_round < rounds:
             ended = self._stop("somebody asked for it with `sordino finish`")
         while not ended and self.next_round < rounds:
@@ -235,9 +240,10 @@ class _Run:
         self.seconds += time.perf_counter() - begin
         if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
             self._save(self.next_round)
-        self.watch(
-            Moment("training", self.next_round, experiment.rounds, metrics.get("accuracy"), metrics.get("epsilon"))
-        )
+        done, rounds, view = self.next_round, experiment.rounds, experiment.privacy.view
+        accuracy, epsilon = metrics.get("accuracy"), metrics.get("epsilon")
+        self._log.write("round", done=done, rounds=rounds, view=view, accuracy=accuracy, epsilon=epsilon)
+        self.watch(Moment("training", done, rounds, accuracy, epsilon))
 
     def _stop(self, why: str) -> str:
         """End before the last round, with the model as it stands; what has been paid for is not lost."""
@@ -353,6 +359,7 @@ class _Run:
             provenance=origin,
             prediction=Prediction.of(setup).to_json(),
         )
+        self._log.write("ended", rounds=self.next_round, because=ended or "all rounds are done")
         return summary
 
 

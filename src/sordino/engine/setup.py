@@ -21,6 +21,7 @@ from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
 from sordino.engine.run_facts import run_facts
 from sordino.engine.tariff import Multipliers, Tariff
+from sordino.engine.worked_out import with_batches, with_steps
 from sordino.experiment import Experiment
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net
@@ -78,6 +79,8 @@ class Parts:
     spaces: tuple[FlatSpace, ...]
     """What is shared in each phase."""
     tariff: Tariff
+    resolved: Resolved
+    """With the settings that were left to the method, worked out."""
 
 
 def make_parts(
@@ -92,6 +95,7 @@ def make_parts(
 
     A run that goes on has its noise `settled`.
     """
+    resolved = with_batches(resolved, sizes)
     resolved.method.plan_facts(resolved.experiment.rounds)
     before = resolved.tuning.charges_before(run_facts(resolved, sizes))
     tariff = make_tariff(resolved, clients=len(sizes), sizes=sizes, before=before, settled=settled)
@@ -101,7 +105,8 @@ def make_parts(
     model = make_model(resolved, task, vocabulary=vocabulary)
     phases = make_phases(resolved, model.net)
     spaces = tuple(shared_space(resolved, model.net, phase.trainable) for phase in phases)
-    return Parts(model=model, phases=phases, spaces=spaces, tariff=tariff)
+    resolved = with_steps(resolved, tariff, sizes, parameters=max(space.size for space in spaces))
+    return Parts(model=model, phases=phases, spaces=spaces, tariff=tariff, resolved=resolved)
 
 
 def prepare(
@@ -125,7 +130,7 @@ def prepare(
     federated.match_test_rows(resolved)
     task = Task(shape=source.shape, classes=source.classes)
     parts = make_parts(resolved, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled)
-    model, start = parts.model, resolved.start
+    resolved, model, start = parts.resolved, parts.model, resolved.start
     context = start_context(resolved, source, model.built_for, folder=folder, progress=progress)
     start_warnings = start.warnings(context)
     start.prepare(model.built, context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -13,8 +14,9 @@ from torch import Tensor
 from sordino.core import Unit
 from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
+from sordino.methods.sensible import StepFacts, share_of_rows
 from sordino.privacy.pricing import Uses
-from sordino.settings import Positive
+from sordino.settings import AtLeastOne, Positive
 
 
 @METHODS.register("dp-sgd")
@@ -34,6 +36,8 @@ class DpSgd(Method, NoisySgd):
     """
 
     where: Literal["one-place", "clients"] = "clients"
+    batch_size: AtLeastOne | Literal["full", "auto"] = "auto"
+    learning_rate: Positive | Literal["auto"] = "auto"
     beta: Positive | None = None
 
     unit: ClassVar[Unit] = "example"
@@ -48,6 +52,30 @@ class DpSgd(Method, NoisySgd):
         if self.beta is None:
             return self
         return dataclasses.replace(self, learning_rate=self.beta / math.sqrt(rounds), beta=None)
+
+    def for_sizes(self, sizes: Sequence[int]) -> DpSgd:
+        """With batches of all rows, or of the same share of every client's rows, where nobody gave their size."""
+        if self.batch_size != "auto" or self.batch_share is not None:
+            return self
+        share = share_of_rows(sizes)
+        return dataclasses.replace(self, batch_size="full", batch_share=None if share == 1 else share)
+
+    def for_steps(self, facts: StepFacts) -> DpSgd:
+        """With a learning rate that suits noise and length of the run and falls over it, where nobody gave one."""
+        if self.learning_rate != "auto":
+            return self
+        return dataclasses.replace(
+            self, learning_rate=facts.pace(self.momentum), decay_rounds=self.decay_rounds or facts.rounds
+        )
+
+    def plan_facts(self, rounds: int) -> dict[str, str]:
+        """What was worked out, and what to write for something else."""
+        if isinstance(self.learning_rate, str):
+            return {}
+        batch = "all rows" if self.batch_size == "full" else f"{self.batch_size} rows"
+        batch = batch if self.batch_share is None else f"{self.batch_share:.3g} of all rows"
+        falling = "" if self.decay_rounds is None else f" on average, from {2 * self.learning_rate:.3g} to nothing"
+        return {"steps": f"batches of {batch}, learning rate {self.learning_rate:.3g}{falling}"}
 
     @property
     def job(self) -> NoisySgd:

@@ -52,6 +52,8 @@ class FedCeo(Method, LocalSgd):
                 f"[method.noisy_steps] momentum acts from one local step to the next, but got momentum = {steps.momentum:g} "
                 "with local_steps = 1, where it would do nothing; raise local_steps, or set momentum = 0."
             )
+        if steps is not None:
+            steps.refuse_open()
 
     @property
     def unit(self) -> Unit:

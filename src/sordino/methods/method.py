@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -14,6 +15,7 @@ from sordino.data.examples import Examples
 from sordino.methods.context import ClientContext, PublicContext
 from sordino.methods.federation import Broadcast, Federation, Upload
 from sordino.methods.jobs import ClientJob, Job, NoisySteps, PersonalJob, StepRelease, Turn
+from sordino.methods.sensible import StepFacts
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
 from sordino.registry import Registry
@@ -94,6 +96,14 @@ class Method(ABC):
 
     def for_rounds(self, rounds: int) -> Self:
         """The same method with settings worked out that depend on how long the run is."""
+        return self
+
+    def for_sizes(self, sizes: Sequence[int]) -> Self:
+        """The same method with batches worked out, where they are left to it, from every client's number of rows."""
+        return self
+
+    def for_steps(self, facts: StepFacts) -> Self:
+        """The same method with steps worked out, where they are left to it, once the noise is known; prices stay."""
         return self
 
     def check(self, net: Net, shared: FlatSpace) -> None:

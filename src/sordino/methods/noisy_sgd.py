@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sordino.core import Released
+from sordino.core import Released, SordinoError
 from sordino.methods.context import PublicContext
 from sordino.methods.jobs import StepRelease
-from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive
+from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive, Share
 
 FULL_BATCH_CHUNK = 512
 """Rows whose gradients are held in memory at once where a batch is all there is and nothing else was asked."""
@@ -26,29 +26,58 @@ class NoisySgd:
     """
 
     local_steps: AtLeastOne = 1
-    batch_size: AtLeastOne | Literal["full"] = 256
-    learning_rate: Positive = 0.1
+    batch_size: AtLeastOne | Literal["full", "auto"] = 256
+    """How many rows of a client are in a batch, on average: "full" for all of them, "auto" for all up to a few thousand."""
+    batch_share: Share | None = None
+    """The share of a client's rows in a batch, in place of batch_size: the same for all clients, who then pay the same ε."""
+    learning_rate: Positive | Literal["auto"] = 0.1
+    """How far a step goes; "auto" is worked out from public facts: rounds, rows, noise, clip norm and size of the model."""
+    decay_rounds: AtLeastOne | None = None
+    """Rounds over which the learning rate falls in a straight line, from twice its value to nothing; without, it stays."""
     momentum: Momentum = 0.0
     """Acts from one local step to the next; every turn begins at rest."""
     weight_decay: NotNegative = 0.0
     physical_batch: AtLeastOne | None = None
 
     def rate(self, examples: int) -> float:
-        return 1.0 if self.batch_size == "full" else min(1.0, self.batch_size / examples)
+        if self.batch_share is not None:
+            return self.batch_share
+        size = number(self.batch_size, "batch_size") if self.batch_size != "full" else examples
+        return min(1.0, size / examples)
 
     @property
     def chunk(self) -> int | None:
         """How many rows' gradients are held in memory at once; None for a whole batch."""
-        return self.physical_batch or (FULL_BATCH_CHUNK if self.batch_size == "full" else None)
+        return self.physical_batch or (FULL_BATCH_CHUNK if self.batch_share or self.batch_size == "full" else None)
+
+    def pace(self, round_number: int) -> float:
+        """The learning rate of a round."""
+        mean = number(self.learning_rate, "learning_rate")
+        left = 1.0 if self.decay_rounds is None else 2 - (2 * round_number + 1) / self.decay_rounds
+        return mean * max(0.0, left)
+
+    def refuse_open(self) -> None:
+        """Refuse what is left to a method that works nothing out."""
+        self.pace(0)
+        self.rate(1)
 
     def workload(self, examples: int) -> tuple[int, int]:
         return max(1, round(self.rate(examples) * examples)), self.local_steps
 
     def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
-        model = start.value.clone()
+        model, pace = start.value.clone(), self.pace(context.round)
         velocity = torch.zeros_like(model)
         for _ in range(self.local_steps):
             gradient = release.noisy_sum(model) / release.expected_batch + self.weight_decay * model
             velocity = self.momentum * velocity + gradient
-            model = model - self.learning_rate * velocity
+            model = model - pace * velocity
         return start.map(lambda _: model)
+
+
+def number(value: float | str, name: str) -> float:
+    """A setting as the number that it is, or that was worked out for it before the first step."""
+    if isinstance(value, str):
+        raise SordinoError(
+            f"{name} should be a number here, but got {value!r}, which method 'dp-sgd' alone works out; give a number."
+        )
+    return value

@@ -14,8 +14,9 @@ from sordino.engine.resolved import resolve
 from sordino.engine.setup import Setup, prepare
 from sordino.engine.simulate.schedule import ScheduleName
 from sordino.engine.state_check import next_state
+from sordino.engine.worked_out import with_batches, with_steps
 from sordino.experiment import experiment
-from sordino.methods.method import Federation, State, Upload
+from sordino.methods.method import Federation, Method, State, Upload
 from sordino.testing.federation import Seen, seen_federation
 from sordino.testing.tables import Table
 
@@ -67,9 +68,16 @@ def play(
         played = Play(setup=setup, seen=seen, public=federation.for_round(0), first=first, script=script, state=first)
         for number in range(setup.experiment.rounds):
             view: Any = _Recorded(federation.for_round(number), played)
-            method = resolve(setup.experiment).method if fresh else setup.method
+            method = _made_anew(setup) if fresh else setup.method
             played.state = next_state(method, number, dict(played.state), view)
     return played
+
+
+def _made_anew(setup: Setup) -> Method:
+    """The method of this run, made of its settings once more."""
+    sizes = setup.federated.sizes
+    batched = with_batches(resolve(setup.experiment), sizes)
+    return with_steps(batched, setup.tariff, sizes, parameters=setup.space.size).method
 
 
 class _Recorded:

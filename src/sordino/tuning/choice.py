@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.methods.noisy_sgd import NoisySgd
+from sordino.methods.noisy_sgd import NoisySgd, number
 from sordino.models import FlatSpace, Net
 from sordino.tuning.rule import FLIP_DRAWS, Coefficient, Estimate, Rule, Statistics, flip_chance, noise_power
 from sordino.tuning.survey import Choice, NoiseFacts, RunFacts
@@ -51,7 +51,7 @@ def make_rule(net: Net, run: NoiseFacts, coefficient: Coefficient) -> Rule:
         ),
         rounds=run.rounds,
         clients=len(run.sizes),
-        beta=steps.learning_rate * math.sqrt(run.rounds),
+        beta=number(steps.learning_rate, "learning_rate") * math.sqrt(run.rounds),
         coefficient=coefficient,
     )
 

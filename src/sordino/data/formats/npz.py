@@ -74,7 +74,7 @@ class _Archive:
 
     def plain(self, split: str) -> tuple[Split, Kind]:
         shape, dtype = self.header(f"x_{split}")
-        kind = self._kind(shape, dtype)
+        kind = kind_of(shape, dtype, str(self.path))
 
         def inputs() -> Array:
             array = self.array(f"x_{split}")
@@ -118,12 +118,14 @@ class _Archive:
         if name not in self.names:
             raise SordinoError(unknown(f"array in {self.path}", name, self.names))
 
-    def _kind(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Kind:
-        if len(shape) in (3, 4) and dtype == np.uint8:
-            return "image"
-        if len(shape) == 2 and dtype.kind in "uifb":
-            return "text" if dtype in (np.int32, np.int64) else "tabular"
-        raise SordinoError(
-            f"{self.path} holds {dtype} examples of shape {shape}; save images as uint8 (N x H x W or N x H x W x C) "
-            "and rows of numbers or tokens as N x F."
-        )
+
+def kind_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], what: str) -> Kind:
+    """What an array of examples holds, by its shape and type."""
+    if len(shape) in (3, 4) and dtype == np.uint8:
+        return "image"
+    if len(shape) == 2 and dtype.kind in "uifb":
+        return "text" if dtype in (np.int32, np.int64) else "tabular"
+    raise SordinoError(
+        f"{what} holds {dtype} examples of shape {shape}; save images as uint8 (N x H x W or N x H x W x C) "
+        "and rows of numbers or tokens as N x F."
+    )

@@ -30,10 +30,11 @@ class TableFile:
     @staticmethod
     def read(path: Path, settings: SourceSettings) -> Raw:
         with reading(path):
-            return _raw(read_table(path, settings.dialect, settings.separator), settings)
+            return raw_table(read_table(path, settings.dialect, settings.separator), settings)
 
 
-def _raw(table: Table, settings: SourceSettings) -> Raw:
+def raw_table(table: Table, settings: SourceSettings) -> Raw:
+    """A table's columns as its settings declare them."""
     labels = table.labels(settings.label_column, settings.declared_classes)
     client = settings.client_column
     clients = {client: table.clients(client)} if client else {}

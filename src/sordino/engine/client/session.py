@@ -97,15 +97,14 @@ class Session:
     def __init__(self, begin: Beginning, own: Own, rows: RowSource) -> None:
         self._begin, self._own, self._rows = begin, own, rows
         own.limits.check_parts(begin.experiment)
-        self._resolved = resolve(checked(begin.experiment))
         parts = make_parts(
-            self._resolved,
+            resolve(checked(begin.experiment)),
             task=Task(shape=begin.shape, classes=begin.classes),
             vocabulary=begin.vocabulary,
             sizes=begin.sizes,
             settled=Multipliers.from_json(begin.multipliers),
         )
-        self._whole, self._tariff = parts.model.net, parts.tariff
+        self._resolved, self._whole, self._tariff = parts.resolved, parts.model.net, parts.tariff
         _compare_shapes(begin.parameters, parameter_shapes(self._whole))
         seed = own.noise_seed
         self._door = ClientDoor(SecureNoise() if seed is None else SeededNoise(seed))
