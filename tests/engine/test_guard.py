@@ -5,7 +5,6 @@ import math
 import sys
 
 import pytest
-from sordino.engine.process.hello import Beginning
 
 from sordino.core import SordinoError
 from sordino.engine.client.guard import OwnGuard

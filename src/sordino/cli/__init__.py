@@ -19,6 +19,7 @@ for _group in (
     "provisioning",
     "auditing",
     "watching",
+    "federating",
 ):
     import_module(f"{__name__}.{_group}")
 app.add_typer(data_app, name="data")
