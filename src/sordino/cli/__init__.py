@@ -11,6 +11,7 @@ from sordino.cli.process import STOPPED, main, stopped_sentence
 for _group in (
     "running",
     "looking",
+    "attacking",
     "sweeping",
     "using",
     "starts",

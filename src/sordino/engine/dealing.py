@@ -119,6 +119,18 @@ def client_sizes(resolved: Resolved) -> list[int]:
     return [int(size) for size in partition.sizes]
 
 
+def client_labels(resolved: Resolved, *, classes: int) -> tuple[Array, tuple[str, ...]]:
+    """How many rows of each class each client would train on, learnt without reading inputs, and what clients are called.
+
+    Exact counts (clients x classes) are as private as the rows: for simulations alone.
+    """
+    labels, columns = labels_and_columns(resolved.source, seed=resolved.experiment.seed, test=resolved.test_rows)
+    partition, _ = _held_out(resolved, _dealt_out(resolved, labels, columns)[0])
+    counts = [np.bincount(labels[partition.of(client)], minlength=classes) for client in range(partition.clients)]
+    groups = {column: group_names(values) for column, values in columns.items()}
+    return np.stack(counts), client_names(resolved, groups, clients=partition.clients)
+
+
 def client_count(resolved: Resolved, groups: Mapping[str, int]) -> int:
     """How many clients train: as many as asked for, as the client column has values, or one place for all."""
     if resolved.method.pooled:
