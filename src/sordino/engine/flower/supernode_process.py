@@ -53,7 +53,7 @@ def _run_supernode(kit: Kit, secret: Path) -> None:
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
-    start_client_internal.time = _Punctual()  # type: ignore[assignment]
+    vars(start_client_internal)["time"] = _Punctual
     sys.argv = [
         "flower-supernode",
         *("--superlink", kit.facts.address),
