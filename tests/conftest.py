@@ -38,6 +38,17 @@ def no_lasting_store(tmp_path_factory):
         yield
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say once, in a line that is seen, that pages were not tested in a browser."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "no Chromium" in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(
+            f"NOT TESTED: {len(skipped)} tests of the report in a browser, because no Chromium is installed "
+            "(on Debian: apt-get install chromium).",
+            yellow=True,
+        )
+
+
 @pytest.fixture(scope="session")
 def tiny():
     """A table for a run of a second: `tiny(rounds=2, privacy={...})` changes single settings."""

@@ -392,14 +392,3 @@ def test_whole_models_of_their_own_start_anew_when_the_phase_changes(tiny, tmp_p
     sordino.run(table, out=tmp_path / "run")
     everything = 64 * 16 + 16 + 16 * 8 + 8 + 8 * 10 + 10
     assert {own.numel() for own in personal_after(tmp_path / "run").values()} == {everything}
-
-
-def test_the_image_of_a_run_draws_its_clients_apart():
-    from sordino.report.figures import accuracy_figure
-
-    row = {"round": 0, "accuracy": 0.1, "epsilon": 1.0, "view": "public"}
-    clients = {"non_private_clients": {"mean": 0.5, "standard_deviation": 0.1}}
-    assert len(accuracy_figure({"plain": [row]}).data) == 1
-    _, own = accuracy_figure({"run": [{**row, **clients}]}).data
-    assert "outside ε" in own.name
-    assert list(own.y) == [0.5]

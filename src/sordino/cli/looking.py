@@ -1,4 +1,4 @@
-"""Commands that look at finished runs: show, compare."""
+"""Commands that look at finished runs: show, compare, report."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def show(
         bool,
         typer.Option("--verify", help="Price the ledger again from its file alone, and compare with what is told."),
     ] = False,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="HTML", help="Also draw the runs into this page.")
-    ] = None,
+    page: Annotated[Path | None, typer.Option("--report", metavar="HTML", help="Also write a report of them.")] = None,
 ) -> None:
     """Show finished runs and sweeps, or check that run folders hold together."""
     with quick_imports():
-        from sordino.report.shown import content_of, draw_runs, drawn
+        from sordino.report.shown import content_of, drawn
 
     shown = [content_of(folder, verified=check) for folder in folders]
-    if figure is not None:
-        draw_runs(shown, figure)
+    if page is not None:
+        from sordino.report.page.writing import tell, write_report
+
+        write_report(tell(folders), page)
     content = [one.content for one in shown]
     show_value(content[0] if len(content) == 1 else content, as_json, lambda: drawn(shown))
 
@@ -70,3 +70,21 @@ def compare(
         write_csv(runs, csv)
     content = comparison_content(contests, folders)
     show_value(content, as_json, lambda: comparison_report(contests, about_choice=content["about_the_choice"]))
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Runs, sweeps, or folders with runs somewhere below.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="HTML", help="Where the page goes.")] = Path("report.html"),
+    by: Annotated[str | None, typer.Option("--by", metavar="KEY", help="What to compare, as in `compare`.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget to ask at, as in `compare`.")] = None,
+    title: Annotated[str, typer.Option("--title", help="Default the folders' names.")] = "",
+) -> None:
+    """One page of everything: what was promised to whom, accuracy over ε, rounds, clients, settings."""
+    with quick_imports():
+        from sordino.report.page.writing import tell, write_report
+
+    write_report(tell(folders, title=title, by=by, epsilon=epsilon), out)
+    typer.echo(f"The report is {out}; it needs no network, so open it or send it.")

@@ -78,9 +78,9 @@ def robustness(
             )
             found.append({**result.to_json(), "folder": str(model)})
     if figure is not None:
-        from sordino.report.figures import robustness_figure, write_page
+        from sordino.report.page.robustness import write_robustness
 
-        write_page("Robustness to noise on parameters", [robustness_figure(found)], figure)
+        write_robustness(found, figure)
     show_value(found, as_json, lambda: robustness_table(found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,8 +32,8 @@ def sweep(
     expected_runs: Annotated[float, typer.Option("--expected-runs", help="Of --choose, on average.")] = 10.0,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default sweeps/NAME.")] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="HTML", help="Where it is drawn; default DIR/sweep.html.")
+    page: Annotated[
+        Path | None, typer.Option("--report", metavar="HTML", help="Where its report goes; default DIR/report.html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,14 +56,17 @@ def sweep(
         else:
             results = run_choice(grid, rule, folder, folder=begin, jobs=jobs, look=look)
     content = results.to_json()
-    _draw([row for row in content["rows"] if row["runs"]], str(grid.table["name"]), figure or folder / "sweep.html")
-    show_value(content, as_json, lambda: sweep_report(content))
+    written = _report(content, str(grid.table["name"]), folder, page or folder / "report.html")
+    show_value(content, as_json, lambda: [*sweep_report(content), *written])
     if results.problems:
         raise typer.Exit(SOME_FAILED)
 
 
-def _draw(rows: list[dict[str, object]], title: str, path: Path) -> None:
-    if rows:
-        from sordino.report.figures import sweep_figure, write_page
+def _report(content: dict[str, Any], title: str, folder: Path, page: Path) -> list[str]:
+    """Write the report of a sweep that has any run, and say where."""
+    if not any(row["runs"] for row in content["rows"]):
+        return []
+    from sordino.report.page.writing import tell, write_report
 
-        write_page(title, [sweep_figure(rows)], path)
+    write_report(tell([folder], title=title), page)
+    return [f"The report is {page}."]

@@ -68,6 +68,9 @@ class Federated:
         assert self.held_out is not None
         return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
 
+    def close(self) -> None:
+        """Nothing is held open where the data lie in this process."""
+
     def match_test_rows(self, resolved: Resolved) -> Matched | None:
         """Test rows for every client, where figures of single clients were asked for and test rows are public."""
         if self.source.test is None:
@@ -114,6 +117,18 @@ def client_sizes(resolved: Resolved) -> list[int]:
             test_labels=lambda: tested,
         )
     return [int(size) for size in partition.sizes]
+
+
+def client_labels(resolved: Resolved, *, classes: int) -> tuple[Array, tuple[str, ...]]:
+    """How many rows of each class each client would train on, learnt without reading inputs, and what clients are called.
+
+    Exact counts (clients x classes) are as private as the rows: for simulations alone.
+    """
+    labels, columns = labels_and_columns(resolved.source, seed=resolved.experiment.seed, test=resolved.test_rows)
+    partition, _ = _held_out(resolved, _dealt_out(resolved, labels, columns)[0])
+    counts = [np.bincount(labels[partition.of(client)], minlength=classes) for client in range(partition.clients)]
+    groups = {column: group_names(values) for column, values in columns.items()}
+    return np.stack(counts), client_names(resolved, groups, clients=partition.clients)
 
 
 def client_count(resolved: Resolved, groups: Mapping[str, int]) -> int:

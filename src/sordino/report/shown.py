@@ -54,14 +54,3 @@ def drawn(shown: Sequence[Shown]) -> list[RenderableType]:
         if one.kind == "sweep":
             parts += sweep_report(one.content)
     return parts
-
-
-def draw_runs(shown: Sequence[Shown], path: Path) -> None:
-    """The runs' curves, and what methods keep of their rounds, as a page."""
-    from sordino.report.figures import accuracy_figure, diagnostics_figures, write_page
-
-    runs = [one for one in shown if one.kind == "run"]
-    names = [str(one.folder) if len(runs) > 1 else one.content["name"] for one in runs]
-    kept = [RunRecord(one.folder).read_diagnostics() for one in runs]
-    curves = accuracy_figure({name: one.content["metrics"] for name, one in zip(names, runs, strict=True)})
-    write_page(", ".join(names), [curves, *(figure for each in kept for figure in diagnostics_figures(each))], path)

@@ -1,0 +1,1 @@
+"""The report: one page that needs no network, made of finished runs."""

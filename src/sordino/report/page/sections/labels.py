@@ -1,0 +1,76 @@
+"""Which client holds which labels: exact counts, so a look at simulations alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sordino.core import SordinoError
+from sordino.data.locate import relative_to
+from sordino.engine.dealing import client_labels
+from sordino.engine.resolved import resolve
+from sordino.experiment import experiment
+from sordino.files import to_json
+from sordino.outside import look_beside
+from sordino.report.drawing.elements import Markup, join
+from sordino.report.drawing.heat import HeatMap
+from sordino.report.page.pieces import figure, note
+from sordino.report.page.told import Story, Told
+
+MOST_MAPS, MOST_CLIENTS, MOST_CLASSES = 4, 120, 40
+
+
+def label_maps(story: Story) -> Markup:
+    """One heat map for each way in which data were dealt out, of its first seed."""
+    found: dict[str, Told] = {}
+    for told in story.runs:
+        if told.run.simulated:
+            dealt = {
+                key: value
+                for key, value in told.run.settings.items()
+                if key.startswith("data.") and key != "data.client_test_rows"
+            }
+            found.setdefault(to_json([dealt, told.run.method == "dp-sgd"]), told)
+    shown = list(found.values())[:MOST_MAPS]
+    hidden = len(found) - len(shown)
+    more = note(f"Data were dealt out in {hidden} more ways, which are not drawn.") if hidden else Markup("")
+    return join(*(_map(told, alone=len(found) == 1) for told in shown), more)
+
+
+def _map(told: Told, *, alone: bool) -> Markup:
+    try:
+        shares, names = _shares(told)
+    except (SordinoError, OSError) as error:
+        return note(f"The labels of {told.run.settings['data.source']} cannot be shown: {error}")
+    if len(shares) < 2 or len(shares[0]) > MOST_CLASSES:
+        return Markup("")
+    clients = len(shares)
+    step = -(-clients // MOST_CLIENTS)
+    kept = list(range(0, clients, step))
+    classes = told.summary.get("class_names") or [str(number) for number in range(len(shares[0]))]
+    drawing = HeatMap(
+        name=f"Share of each label in each of {clients} clients",
+        values=[[shares[client][label] for client in kept] for label in range(len(classes))],
+        row_names=list(classes),
+        column_names=[names[client] if names else str(client) for client in kept],
+        rows_are="label",
+        columns_are="client",
+        percent=True,
+    )
+    where = "" if alone else f" {told.run.settings['data.source']} for {told.run.method}."
+    cut = f" Every {step}th client is drawn." if step > 1 else ""
+    caption = (
+        f"Share of each label among a client's rows, dealt out again as with seed {told.run.seed}.{where}{cut} "
+        "Exact counts of a simulation, outside every ε."
+    )
+    return figure(drawing, title="Who holds which labels.", caption=caption)
+
+
+def _shares(told: Told) -> tuple[list[list[float]], tuple[str, ...]]:
+    found = told.record.read_experiment()
+    folder = Path(found["facts"]["folder"])
+    look_beside(folder)
+    with relative_to(folder):
+        counts, names = client_labels(
+            resolve(experiment(found["experiment"])), classes=len(told.summary["class_names"])
+        )
+    return [[float(value) / max(1, int(row.sum())) for value in row] for row in counts], names
