@@ -18,6 +18,7 @@ for _group in (
     "catalogues",
     "demonstration",
     "provisioning",
+    "operating",
     "auditing",
     "watching",
     "federating",
