@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from sordino.nodes.state import LEDGER, LOG, held
 from sordino.operating.health import HealthPoint
 
 LOOK_SECONDS = 0.5
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+"""Flower's log is coloured."""
 AGAIN_SECONDS = 5.0
 """Between two starts of a process that ended by itself."""
 
@@ -99,7 +102,7 @@ class NodeRun:
                 time.sleep(AGAIN_SECONDS)
             self._process = start_node(self.kit.folder, data=self.data, state=self.state, rehearsal=self.rehearsal)
             self._starts += 1
-        words = self._process.last_words
-        if words != self._heard:
+        words = ESCAPES.sub("", self._process.last_words)
+        if words not in (self._heard, "nothing"):
             self._heard = words
             self.say(words)

@@ -17,12 +17,11 @@ from sordino.engine.flower.superlink import SuperLink
 from sordino.files import locked, make_folder
 from sordino.nodes.authority import CA_CERTIFICATE
 from sordino.nodes.log import JsonLog
-from sordino.nodes.provision import Provision
+from sordino.nodes.provision import SERVER_LOG, Provision
 from sordino.operating.health import HealthPoint
 
 LOOK_SECONDS = 2.0
 EVERYWHERE = "0.0.0.0"
-LOG = "log.jsonl"
 
 Say = Callable[[str], None]
 
@@ -96,7 +95,7 @@ class ServerRun:
         except SordinoError as error:
             self._trouble = str(error)
             return
-        self._tell(found, JsonLog(made.server / LOG))
+        self._tell(found, JsonLog(self.folder / SERVER_LOG))
 
     def _tell(self, found: dict[str, str], log: JsonLog) -> None:
         for name in {**self._status, **found}:
