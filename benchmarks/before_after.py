@@ -29,9 +29,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
     parser.add_argument("other", type=Path, metavar="OTHER", help="the root of the checkout to compare with")
     parser.add_argument("--laps", type=int, default=LAPS)
+    parser.add_argument("--only", default="", metavar="WORD", help="those lines of the table that have this word")
     chosen = parser.parse_args()
     table = Table("what", "before, ms", "after, ms", "after / before", "range over laps")
-    for title, arguments in _jobs().items():
+    for title, arguments in _jobs(chosen.only).items():
         before, after = _take_turns(arguments, chosen.other.resolve(), chosen.laps)
         ratios = sorted(new / old for old, new in zip(before, after, strict=True))
         table.add_row(
@@ -45,10 +46,10 @@ def main() -> int:
     return 0
 
 
-def _jobs() -> dict[str, list[str]]:
+def _jobs(word: str) -> dict[str, list[str]]:
     rounds = {f"round, {name}": ["-m", "benchmarks.rounds", name] for name in ROUND_JOBS}
     steps = {f"step, {one.name}": ["-m", "benchmarks.dp_sgd_step", one.name, ""] for one in WORKLOADS}
-    return {**rounds, **steps}
+    return {title: arguments for title, arguments in {**rounds, **steps}.items() if word in title}
 
 
 def _take_turns(arguments: list[str], other: Path, laps: int) -> tuple[list[float], list[float]]:

@@ -62,14 +62,28 @@ class Private(Generic[Value_co]):
 
 
 class Bounded:
-    """A sum of contributions, each of norm at most `bound`, of which `zeroed` were not finite; it carries its sensitivity."""
+    """A sum of contributions, each of norm at most `bound`, of which `zeroed` were not finite; it carries its sensitivity.
 
-    __slots__ = ("__total", "bound", "norm", "units", "zeroed")
+    Its value is `factor` times `total`, multiplied when it is read: a sum of many long rows then touches each row once less.
+    """
 
-    def __init__(self, total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0, key: object) -> None:
+    __slots__ = ("__factor", "__total", "bound", "norm", "units", "zeroed")
+
+    def __init__(
+        self,
+        total: Tensor,
+        *,
+        bound: float,
+        norm: Norm,
+        units: int,
+        zeroed: int = 0,
+        factor: float = 1.0,
+        key: object,
+    ) -> None:
         if key is not _KEY:
             raise TypeError("only the trusted base may call a value bounded; clip it with privacy.clipping")
         self.__total = total
+        self.__factor = factor
         self.bound = bound
         self.norm: Norm = norm
         self.units = units
@@ -120,13 +134,20 @@ _KEY = object()
 
 def unwrap(value: Private[T] | Bounded) -> T:
     """Read a guarded value. For the trusted base alone."""
-    kind = "Private" if isinstance(value, Private) else "Bounded"
-    return getattr(value, f"_{kind}__{'value' if kind == 'Private' else 'total'}")  # type: ignore[no-any-return]
+    if isinstance(value, Private):
+        return value._Private__value  # type: ignore[no-any-return, attr-defined]
+    total, factor = unwrap_product(value)
+    return total if factor == 1 else total * factor  # type: ignore[return-value]
 
 
-def seal(total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0) -> Bounded:
+def unwrap_product(value: Bounded) -> tuple[Tensor, float]:
+    """The two factors of a bounded value. For the trusted base alone."""
+    return value._Bounded__total, value._Bounded__factor  # type: ignore[attr-defined]
+
+
+def seal(total: Tensor, *, bound: float, norm: Norm, units: int, zeroed: int = 0, factor: float = 1.0) -> Bounded:
     """Call a clipped sum bounded. For the trusted base alone."""
-    return Bounded(total, bound=bound, norm=norm, units=units, zeroed=zeroed, key=_KEY)
+    return Bounded(total, bound=bound, norm=norm, units=units, zeroed=zeroed, factor=factor, key=_KEY)
 
 
 def mint(value: T) -> Released[T]:

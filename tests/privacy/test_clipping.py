@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core import Private, SordinoError, unwrap
-from sordino.privacy.clipping import Clip, bound_update, sum_bounded
+from sordino.privacy.clipping import Clip, bound_update, bound_updates, sum_bounded
 
 
 def summed(updates, clip, *, like):
@@ -93,6 +93,38 @@ def test_an_update_that_would_be_stretched_over_all_coordinates_is_refused(shape
 def test_a_bounded_sum_carries_no_graph_of_how_it_was_made():
     update = torch.ones(3, requires_grad=True) * 2
     assert not unwrap(summed([Private(update)], Clip(bound=1.0, norm="l2"), like=torch.zeros(3))).requires_grad
+
+
+def one_by_one(function, items):
+    return [function(item) for item in items]
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_many_updates_are_bounded_to_the_same_bits_as_each_by_itself(norm):
+    clip = Clip(bound=0.7, norm=norm)
+    rows = [torch.randn(1000) * scale for scale in (1e-4, 1.0, 1e30)] + [torch.full((1000,), torch.nan)]
+    together = bound_updates([Private(row) for row in rows], clip, like=rows[0], side_by_side=one_by_one)
+    apart = [bound_update(Private(row), clip, like=row) for row in rows]
+    assert [one.zeroed for one in together] == [one.zeroed for one in apart] == [0, 0, 0, 1]
+    assert all(torch.equal(unwrap(left), unwrap(right)) for left, right in zip(together, apart, strict=True))
+    sums = [unwrap(sum_bounded(values, clip, like=rows[0])) for values in (together, apart)]
+    assert torch.equal(*sums)
+
+
+def test_an_update_is_left_as_it_came():
+    row = torch.ones(9)
+    before = row.clone()
+    for bounded in (
+        bound_update(Private(row), Clip(bound=1.0, norm="l2"), like=row),
+        *bound_updates([Private(row)], Clip(bound=1.0, norm="l2"), like=row, side_by_side=one_by_one),
+    ):
+        assert float(unwrap(bounded).norm()) <= 1.0
+        assert torch.equal(row, before)
+
+
+def test_an_update_of_coarser_numbers_than_the_model_is_refused():
+    with pytest.raises(SordinoError, match="at least 32 bits"):
+        bound_update(Private(torch.ones(3).half()), Clip(bound=1.0, norm="l2"), like=torch.zeros(3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])

@@ -77,6 +77,14 @@ def epsilon_lower_bound_by_repeats(absent: ArrayLike, present: ArrayLike, *, del
 
 
 def _lower_bound(absent: ArrayLike, present: ArrayLike, strength: Strength, confidence: float) -> float:
+    false_positive, false_negative = tested_errors(absent, present, strength, confidence=confidence)
+    return max(0.0, float(strength(np.array([false_positive]), np.array([false_negative]))[0]))
+
+
+def tested_errors(
+    absent: ArrayLike, present: ArrayLike, strength: Strength, *, confidence: float
+) -> tuple[float, float]:
+    """Upper confidence bounds on both errors of one test, which is the strongest on the first half and counted on the second."""
     if not 0 < confidence < 1:
         raise SordinoError(f"A confidence lies between 0 and 1, but got {confidence}; use for instance 0.95.")
     without, having = (np.asarray(samples, dtype=np.float64).ravel() for samples in (absent, present))
@@ -94,8 +102,10 @@ def _lower_bound(absent: ArrayLike, present: ArrayLike, strength: Strength, conf
         best = int(np.argmax(strengths))
         if strengths[best] > found:
             found, side, threshold = float(strengths[best]), sign, float(candidates[best])
-    errors = _errors(side * count_without, side * count_having, np.array([threshold]), confidence)
-    return max(0.0, float(strength(*errors)[0]))
+    false_positive, false_negative = _errors(
+        side * count_without, side * count_having, np.array([threshold]), confidence
+    )
+    return float(false_positive[0]), float(false_negative[0])
 
 
 def _halves(samples: Floats) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from sordino.cli.process import STOPPED, main, stopped_sentence
 for _group in (
     "running",
     "looking",
+    "attacking",
     "sweeping",
     "using",
     "starts",
@@ -19,6 +20,7 @@ for _group in (
     "provisioning",
     "auditing",
     "watching",
+    "federating",
 ):
     import_module(f"{__name__}.{_group}")
 app.add_typer(data_app, name="data")

@@ -59,6 +59,9 @@ RDP_ROUNDING = 1e-13
 
 COARSEST_INTERVAL = 100.0
 
+MOST_CURVE_POINTS = 2**14
+"""Losses of a distribution that is wanted as a whole; a coarser grid is never too low."""
+
 SMALLEST_PLD_DELTA = 1e-11
 """Below this the rounding of Fourier transforms is of the size of δ itself."""
 
@@ -200,6 +203,21 @@ def _pld(releases: Releases, delta: float, neighbours: Neighbours, effort: Effor
             epsilon = max(way.epsilon(delta) for way in ways)
             return epsilon, interval <= QUICK.interval * max(1, epsilon)
     return math.inf, False
+
+
+def loss_distributions(events: Mapping[DpEvent, int], *, neighbours: Neighbours, tail: float) -> tuple[Losses, Losses]:
+    """The losses of all `events` together, with the unit present against absent and the other way round; mass below `tail` is infinite.
+
+    Formal guarantee: both dominate the true ones, so what an onlooker could reach by them is an upper bound.
+    """
+    releases = _fewer_multipliers(canonical(events.items()), lambda _: MOST_MULTIPLIERS)
+    width = sum(_loss_range(event, neighbours) for event, _ in releases)
+    interval = max(QUICK.interval, width / MOST_CURVE_POINTS)
+    while True:
+        try:
+            return _composed(releases, neighbours, interval=interval, tail=tail, limit=QUICK.transformed_points)
+        except _GridTooLarge as grid:
+            interval *= grid.factor
 
 
 def _loss_range(event: DpEvent, neighbours: Neighbours) -> float:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap
+from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap, unwrap_product
 
 _ROUNDING = 1 - 2.0**-18
 """Room for the rounding of a float32 norm and of the scaled row."""
 
-_PRECISE = (torch.float32, torch.float64)
+_STORED: dict[torch.dtype, Callable[[float], float]] = {
+    torch.float32: lambda x: float(np.float32(x)),
+    torch.float64: float,
+}
+"""Types of numbers that are precise enough, and a number as each of them stores it."""
+
+
+SideBySide = Callable[[Callable[[Tensor], float], Sequence[Tensor]], list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,23 +75,52 @@ def factors_of(norms: Tensor, clip: Clip, dtype: torch.dtype) -> Tensor:
     return torch.where(stored, factors, torch.zeros_like(norms)).to(dtype)
 
 
-def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor, owned: bool = False) -> Bounded:
-    """One unit's contribution, clipped. The tensor that came in is left as it is, unless it is `owned` and nobody else's.
+def factor_of(norm: float, clip: Clip, dtype: torch.dtype) -> float:
+    """The same for a single row, to the same bits and without tensors of one number."""
+    limit = clip.bound * _ROUNDING
+    factor = limit / norm if norm > limit else 1.0
+    stored = math.isfinite(norm) and factor >= torch.finfo(dtype).tiny
+    return _STORED[dtype](factor) if stored else 0.0
+
+
+def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounded:
+    """One unit's contribution, clipped. The tensor that came in is left as it is.
 
     A contribution of another shape than `like` is refused: one number stretched over all coordinates would have many times
     its norm.
     """
-    _refuse_coarse(like)
-    row: Tensor = _shaped(unwrap(update), like)
-    factor = float(factors_of(_norm(row, clip.norm), clip, row.dtype))
-    if factor < 1:
-        row = torch.mul(row, factor, out=row if owned else None) if factor > 0 else torch.zeros_like(row)
-    return seal(row, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(factor == 0))
+    row = _row(update, like)
+    factor = factor_of(_length(row, clip.norm), clip, row.dtype)
+    return _bounded(row * factor if 0 < factor < 1 else row, factor == 0, clip)
+
+
+def bound_updates(
+    updates: Sequence[Private[Tensor]], clip: Clip, *, like: Tensor, side_by_side: SideBySide
+) -> list[Bounded]:
+    """The same for many units whose tensors nobody else holds: none is copied, each is multiplied when it is read.
+
+    `side_by_side` calls a function for each of a list, on as many threads as it likes.
+    """
+    rows = [_row(update, like) for update in updates]
+    lengths = side_by_side(lambda row: _length(row, clip.norm), rows)
+    factors = [factor_of(length, clip, row.dtype) for row, length in zip(rows, lengths, strict=True)]
+    return [_bounded(row, factor == 0, clip, factor=factor or 1.0) for row, factor in zip(rows, factors, strict=True)]
+
+
+def _bounded(row: Tensor, broken: bool, clip: Clip, factor: float = 1.0) -> Bounded:
+    kept = torch.zeros_like(row) if broken else row
+    return seal(kept, bound=clip.bound, norm=clip.norm, units=1, zeroed=int(broken), factor=factor)
+
+
+def _row(update: Private[Tensor], like: Tensor) -> Tensor:
+    row = _shaped(unwrap(update), like)
+    _refuse_coarse(row)
+    return row
 
 
 def received_bounded(value: Tensor, clip: Clip) -> Bounded | None:
     """A value that a client says is bounded, if it is: finite and no longer than the clip allows."""
-    length = float(_norm(value, clip.norm))
+    length = _length(value, clip.norm)
     return seal(value, bound=clip.bound, norm=clip.norm, units=1) if length <= clip.bound else None
 
 
@@ -97,22 +134,25 @@ def sum_bounded(values: Sequence[Bounded], clip: Clip, *, like: Tensor) -> Bound
     """The sum of one bounded contribution per unit, each of the shape of `like`; of nobody's, a bounded zero."""
     _refuse_coarse(like)
     total, units, zeroed = torch.zeros_like(like), 0, 0
+    product = torch.empty_like(total)
     for value in values:
         if value.norm != clip.norm or value.bound > clip.bound:
             raise SordinoError(
                 f"Contributions to a sum must be bounded by {clip.norm} {clip.bound:g}, but got one bounded by {value.norm} "
                 f"{value.bound:g}; clip it first."
             )
-        total.add_(_shaped(unwrap(value), like))
+        found, factor = unwrap_product(value)
+        row = _shaped(found, like)
+        total.add_(row if factor == 1 else torch.mul(row, factor, out=product))
         units, zeroed = units + value.units, zeroed + value.zeroed
     return seal(total, bound=clip.bound, norm=clip.norm, units=units, zeroed=zeroed)
 
 
-def _refuse_coarse(like: Tensor) -> None:
-    if like.dtype not in _PRECISE:
+def _refuse_coarse(numbers: Tensor) -> None:
+    if numbers.dtype not in _STORED:
         raise SordinoError(
-            f"Clipped sums need numbers of at least 32 bits, whose rounding the clip leaves room for, but got {like.dtype}; "
-            "keep the model in float32."
+            f"Clipped sums need numbers of at least 32 bits, whose rounding the clip leaves room for, but got {numbers.dtype}; "
+            "keep models and updates in float32."
         )
 
 
@@ -144,6 +184,14 @@ def _norm(rows: Tensor, norm: Norm) -> Tensor:
     """Of each row, summed in double precision: in single, long rows would be found too short, and squares could vanish or overflow."""
     found: Tensor = torch.linalg.vector_norm(rows, ord=_ORDERS[norm], dim=-1, dtype=torch.float64)
     return found
+
+
+def _length(row: Tensor, norm: Norm) -> float:
+    """The same of a row by itself; for L2 in half the time of torch's norm."""
+    if norm == "l1" or row.dim() != 1:
+        return float(_norm(row, norm))
+    precise = row.to(torch.float64)
+    return math.sqrt(torch.dot(precise, precise).item())
 
 
 class ClippedContributions(Protocol):

@@ -219,6 +219,10 @@ class Ledger:
         after.update(charge.event for charge in charges if charge.view == self.budget.view)
         return self._within(after, self.budget.of(client))
 
+    def bill_of(self, client: int, view: View) -> Multiset:
+        """Everything that one client was charged in one view, so far."""
+        return self._accounts[view].of(client)
+
     def report(self) -> dict[View, ViewReport]:
         """ε per view on the fine grid, with every accountant's figure."""
         return {view: self._view(view, thorough=True) for view in VIEWS}

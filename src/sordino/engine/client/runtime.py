@@ -70,8 +70,8 @@ class ClientRuntime:
             return self._score(request, context)
         return self.hand_out(request, self._turn(request, context))
 
-    def hand_out(self, request: Request, turn: Private[Turn], *, owned: bool = False) -> Answer:
-        """Bound and noise what one turn gave, and keep what stays with the client; an `owned` update may be clipped in place."""
+    def hand_out(self, request: Request, turn: Private[Turn]) -> Answer:
+        """Bound and noise what one turn gave, and keep what stays with the client."""
         if self.personal is not None:
             self.personal.keep(self.client, turn.map(_personal))
         if request.kind == "support":
@@ -82,10 +82,11 @@ class ClientRuntime:
         bounded: dict[str, Bounded] = {}
         if charged != {UPDATE}:
             bounded |= self.tariff.mechanism.besides_update(update, request.clip, like=like)
-        bounded[UPDATE] = bound_update(update, request.clip, like=like, owned=owned)
-        return self._released(request, {name: value for name, value in bounded.items() if name in charged})
+        bounded[UPDATE] = bound_update(update, request.clip, like=like)
+        return self.hand_over(request, {name: value for name, value in bounded.items() if name in charged})
 
-    def _released(self, request: Request, bounded: dict[str, Bounded]) -> Answer:
+    def hand_over(self, request: Request, bounded: dict[str, Bounded]) -> Answer:
+        """Noise what has been bounded, unless the server does."""
         if request.server_noises:
             return Answer(client=self.client, bounded=bounded)
         permit = self.door.permit(request.grant, self.tariff.mechanism)

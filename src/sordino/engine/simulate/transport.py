@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from sordino.core import Private
 from sordino.engine.client.runtime import ClientRuntime, plain_turn
 from sordino.engine.messages import Answer, Missing, Request
 from sordino.engine.roster import Roster
@@ -12,6 +15,8 @@ from sordino.engine.simulate.schedule import ScheduleName, stacked_job, stacked_
 from sordino.engine.simulate.workers import Place, Workers
 from sordino.methods.context import ClientContext
 from sordino.methods.local_sgd import LocalSgd
+from sordino.privacy.clipping import bound_updates
+from sordino.privacy.mechanisms import UPDATE
 
 
 @dataclass(kw_only=True)
@@ -56,14 +61,31 @@ class LocalTransport:
             job,
         )
 
-        def hand_out(number: int) -> Answer:
-            return runtimes[number].hand_out(requests[number], updates[number].map(plain_turn), owned=True)
+        if _only_clipped(requests[0]):
+            return self._clipped(runtimes, requests, updates)
 
-        numbers = range(len(requests))
-        if requests[0].server_noises:  # clipping alone is so little work that threads would mostly wait for each other
-            return [hand_out(number) for number in numbers]
-        return self.workers.map(hand_out, numbers)
+        def hand_out(number: int) -> Answer:
+            return runtimes[number].hand_out(requests[number], updates[number].map(plain_turn))
+
+        return self.workers.map(hand_out, range(len(requests)))
+
+    def _clipped(
+        self, runtimes: Sequence[ClientRuntime], requests: Sequence[Request], updates: Sequence[Private[Tensor]]
+    ) -> list[Answer]:
+        """Clipping alone is so little work that whole turns on threads would mostly wait for each other; norms do not."""
+        first = requests[0]
+        like = first.model.new_zeros(()).expand(first.upload_shape)
+        bounded = bound_updates(updates, first.clip, like=like, side_by_side=self.workers.map)
+        return [
+            runtime.hand_over(request, {UPDATE: one})
+            for runtime, request, one in zip(runtimes, requests, bounded, strict=True)
+        ]
 
     def _place(self, request: Request) -> Place:
         sizes = self.roster.held_out if request.kind == "score" else self.roster.sizes
         return Place(client=request.client, round=request.round, size=sizes[request.client])
+
+
+def _only_clipped(request: Request) -> bool:
+    """Whether the update is all that is asked for, and the server noises the sum."""
+    return request.server_noises and [part.name for part in request.grant.parts] == [UPDATE]

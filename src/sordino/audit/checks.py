@@ -1,0 +1,103 @@
+"""Tests of the parts that canaries are hidden by: is the noise what was charged, is it drawn afresh, is anybody drawn too often?
+
+Each gives one verdict with a sentence. A p-value below `level` is an alarm; the chance of a false one is at most `level`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sordino.audit.planting.ground import Ground
+from sordino.audit.planting.rounds import CanaryRun
+from sordino.audit.sampling import audit_sampling
+from sordino.core import View
+from sordino.privacy.events import sampling
+
+FEWEST = 1000
+"""Draws below which a test of the noise says little, so it is not made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One verdict."""
+
+    name: str
+    view: str
+    holds: bool
+    sentence: str
+    figures: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def noise_checks(ground: Ground, runs: Sequence[CanaryRun], view: View, *, level: float) -> list[Check]:
+    """Two-sided: too little noise breaks the promise, too much breaks the accuracy that was paid for."""
+    tariff = ground.parts.tariff
+    kind = tariff.mechanism.noise
+    plain = kind in ("gaussian", "laplace")
+    summed = kind == "laplace" and tariff.steps is None and tariff.placement != "central" and view != "server"
+    if not plain or tariff.mechanism.moves_clip or (summed and tariff.uses == "sum"):
+        return []
+    if kind == "laplace" and tariff.steps is not None:
+        return []
+    parts = [value.numpy() for run in runs for value in run.sights[view].blanks.values]
+    draws = np.concatenate(parts) if parts else np.zeros(0)
+    if len(draws) < FEWEST:
+        return []
+    made = stats.kstest(draws, "norm" if kind == "gaussian" else "laplace")
+    spread = float(np.sqrt(np.mean(draws**2))) / (1.0 if kind == "gaussian" else np.sqrt(2.0))
+    afresh = np.array([one for run in runs for one in run.sights[view].blanks.correlations])
+    found = [
+        Check(
+            name="noise as charged",
+            view=view,
+            holds=bool(made.pvalue >= level),
+            sentence=f"{len(draws):,} draws of the noise have {spread:.3f} times the spread that was charged.",
+            figures={"p_value": float(made.pvalue), "draws": float(len(draws)), "spread": spread},
+        )
+    ]
+    if len(afresh):
+        chance = min(1.0, 2 * len(afresh) * float(stats.norm.sf(np.abs(afresh).max())))
+        found.append(
+            Check(
+                name="noise drawn afresh",
+                view=view,
+                holds=chance >= level,
+                sentence=f"{len(afresh)} pairs of releases in a row are as independent as they should be."
+                if chance >= level
+                else f"of {len(afresh)} pairs of releases in a row, some share their noise.",
+                figures={"p_value": chance, "pairs": float(len(afresh))},
+            )
+        )
+    return found
+
+
+def sampling_check(ground: Ground, runs: Sequence[CanaryRun], *, level: float) -> list[Check]:
+    """Cohorts of all runs against the event that rounds were charged with."""
+    sampler = ground.parts.tariff.sampler
+    draws, claimed = [], None
+    for run in runs:
+        for line in run.ledger.lines:
+            public = next(charge for charge in line.charges if charge.view == "public")
+            if ground.unit == "client" and line.label == "update" and sampling(public.event) is not None:
+                claimed = public.event
+                draws.append(np.array(line.participants, dtype=np.int64) // sampler.period)
+    if claimed is None:
+        return []
+    found = audit_sampling(draws, units=sampler.smallest_pool + 1, claimed=claimed, confidence=1 - level)
+    return [
+        Check(
+            name="drawn as charged",
+            view="public",
+            holds=found.holds,
+            sentence=f"Over {len(draws)} cohorts nobody is proven to be drawn at a rate above {found.rate_lower:.4g}; "
+            f"{found.claimed_rate:.4g} was charged.",
+            figures={"rate_lower": found.rate_lower, "claimed_rate": found.claimed_rate, "cohorts": float(len(draws))},
+        )
+    ]

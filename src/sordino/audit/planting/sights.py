@@ -1,0 +1,181 @@
+"""What an onlooker of each view sees of canaries, and how loud each was.
+
+The public sees what the method is handed, the server every upload, a client what the public sees less the noise that it and its
+friends drew themselves. A canary's score is the sum over all it shows in of log-likelihood ratios under the claimed noise.
+Any score is valid: a wrong noise only makes the onlooker guess better or worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sordino.audit.planting.ground import Ground
+from sordino.audit.planting.jobs import turned
+from sordino.core import View
+from sordino.engine.messages import Answer, Missing, Request
+from sordino.engine.tariff import Tariff
+from sordino.engine.transport import Transport
+from sordino.privacy.mechanisms import UPDATE
+
+Floats = NDArray[np.float64]
+MOST_BLANKS = 100_000
+"""Numbers of pure noise that are kept for tests of the noise itself, of each view."""
+MOST_PAIRS = 64
+
+
+@dataclass(kw_only=True)
+class Blanks:
+    """Noise alone, in multiples of the spread that was charged: coordinates to which no canary contributes."""
+
+    values: list[Tensor] = field(default_factory=list)
+    count: int = 0
+    correlations: list[float] = field(default_factory=list)
+    """Between one release and the next, each a standard normal number where noise is drawn afresh."""
+    before: Tensor | None = None
+
+    def add(self, value: Tensor, spread: float) -> None:
+        if not value.numel() or not spread:
+            return
+        standard = (value.double() / spread).cpu()
+        if self.count < MOST_BLANKS:
+            self.values.append(standard[: MOST_BLANKS - self.count])
+            self.count += len(self.values[-1])
+        if self.before is not None and len(self.before) == len(standard) and len(self.correlations) < MOST_PAIRS:
+            scale = math.sqrt(max(1e-300, float(standard.square().sum() * self.before.square().sum())))
+            self.correlations.append(math.sqrt(len(standard)) * float(standard @ self.before) / scale)
+        self.before = standard
+
+
+class Sight:
+    """One view's onlooker over one run."""
+
+    def __init__(self, view: View, ground: Ground) -> None:
+        self.view, self._ground, self._tariff = view, ground, ground.parts.tariff
+        self.scores = np.zeros(ground.canaries)
+        self.seen = np.zeros(ground.canaries, dtype=np.int64)
+        """In how many releases each canary could show."""
+        self.blanks = Blanks()
+
+    def total(self, round_number: int, clip: float, value: Tensor, known: Sequence[Tensor] = ()) -> None:
+        """A sum over the cohort, of which some shares may be `known` to the onlooker."""
+        tariff, sampler = self._tariff, self._tariff.sampler
+        spread = _spread(tariff, round_number, clip) * _widening(tariff, len(known))
+        rest = value - torch.stack(list(known)).sum(0) if known else value
+        canaries = sampler.pool(round_number)
+        canaries = canaries[canaries < min(rest.numel(), self._ground.canaries)]
+        rate = min(1.0, sampler.expected_cohort / sampler.smallest_pool)
+        self._score(canaries, rest.cpu().double().numpy()[canaries], round_number, clip, spread, rate)
+        self.blanks.add(rest[self._ground.clients :], spread)
+
+    def upload(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
+        """What one client sent; the onlooker knows whose it is."""
+        if self._ground.unit == "example":
+            self._steps(round_number, clip, client, value)
+            return
+        spread = _spread(self._tariff, round_number, clip, client)
+        if client < min(value.numel(), self._ground.canaries):
+            canary = np.array([client])
+            self._score(canary, value[client : client + 1].cpu().double().numpy(), round_number, clip, spread, 1.0)
+        self.blanks.add(value[self._ground.clients :], spread)
+
+    def _steps(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
+        """The sum of a turn's noisy sums: up for one class and down for the other, in each map."""
+        tariff, ground = self._tariff, self._ground
+        assert tariff.steps is not None
+        maps = value.numel() // (2 * ground.task.shape[0])
+        apart = value.double().cpu().view(maps, 2, -1)
+        shown = (apart[:, 0] - apart[:, 1]).sum(0) / math.sqrt(2 * maps)
+        steps = tariff.steps.local_steps
+        own = np.arange(client, ground.canaries, ground.clients)[: ground.sizes[client]]
+        spread = tariff.price(client, round_number).noise_multiplier * clip * math.sqrt(maps * steps)
+        rate = tariff.steps.rate(ground.sizes[client])
+        contributed = clip * math.sqrt(maps)
+        if steps == 1:
+            self._score(own, shown.numpy()[own], 0, contributed, spread, rate)
+        else:
+            self.scores[own] += shown.numpy()[own] * contributed / spread**2
+            self.seen[own] += 1
+        noise = spread / math.sqrt(maps) if maps > 1 else spread
+        self.blanks.add(apart[0, :, ground.canaries : ground.canaries + 128].flatten(), noise)
+
+    def _score(
+        self, canaries: NDArray[np.int64], shown: Floats, number: int, clip: float, spread: float, rate: float
+    ) -> None:
+        sign = turned(number, self._tariff.sampler.period) if self._ground.unit == "client" else 1.0
+        self.scores[canaries] += _evidence(sign * shown, clip, spread, rate, self._tariff.mechanism.noise)
+        self.seen[canaries] += 1
+
+
+def _evidence(shown: Floats, moved: float, spread: float, rate: float, noise: str) -> Floats:
+    """The logarithm of how much likelier this value is with the canary than without it, where it is drawn at this rate."""
+    if not spread:
+        return shown / moved
+    gaussian, laplace = (shown * moved - moved**2 / 2) / spread**2, (np.abs(shown) - np.abs(shown - moved)) / spread
+    ratio = laplace if noise == "laplace" else gaussian
+    if rate >= 1:
+        return ratio
+    found: Floats = np.logaddexp(math.log1p(-rate), math.log(rate) + ratio)
+    return found
+
+
+def _spread(tariff: Tariff, round_number: int, clip: float, client: int = 0) -> float:
+    return tariff.price(client, round_number).noise_multiplier * clip
+
+
+def _widening(tariff: Tariff, known: int) -> float:
+    """How much wider the noise of a sum is than that of one release."""
+    return 1.0 if tariff.placement == "central" else math.sqrt(max(0, tariff.sampler.seats - known))
+
+
+@dataclass(kw_only=True)
+class Watchers:
+    """The onlookers of one run: before the verbs, and before the transport."""
+
+    sights: dict[View, Sight]
+    colluders: Sequence[int]
+    """Clients whose own noise the onlooker of the client view knows."""
+    _uploads: dict[int, Tensor] = field(default_factory=dict)
+
+    def total(self, round_number: int, clip: float, value: Tensor) -> None:
+        known = [self._uploads[client] for client in self.colluders if client in self._uploads]
+        for view, sight in self.sights.items():
+            if view != "server":
+                sight.total(round_number, clip, value, known if view == "client" else ())
+        self._uploads.clear()
+
+    def upload(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
+        for view, sight in self.sights.items():
+            if view != "server":
+                sight.upload(round_number, clip, client, value)
+
+    def arrived(self, request: Request, answer: Answer) -> None:
+        """An upload on its way in, as the server sees it."""
+        value = answer.released.get(UPDATE)
+        if value is None or request.kind not in ("update", "support", "steps"):
+            return
+        if request.client in self.colluders:
+            self._uploads[request.client] = value.value
+        if "server" in self.sights:
+            self.sights["server"].upload(request.round, request.clip.bound, request.client, value.value)
+
+
+@dataclass(kw_only=True)
+class WatchedTransport:
+    """Any engine's transport, with an onlooker who sees what comes back."""
+
+    inner: Transport
+    watchers: Watchers
+
+    def exchange(self, requests: Sequence[Request]) -> list[Answer | Missing]:
+        found = self.inner.exchange(requests)
+        for request, answer in zip(requests, found, strict=True):
+            if isinstance(answer, Answer):
+                self.watchers.arrived(request, answer)
+        return found

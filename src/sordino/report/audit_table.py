@@ -1,0 +1,76 @@
+"""What the terminal shows of an audit: claims beside proofs, and the tests of the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sordino.report.terminal import VIEWS, epsilon_text
+
+CANNOT = (
+    "A bound below the ledger's ε is no proof that the ledger is right: an audit can catch a broken promise, and cannot show a kept "
+    "one. Power is the ε it would have proven had every canary been told apart."
+)
+
+
+def audit_report(found: Mapping[str, Any]) -> list[RenderableType]:
+    """The table of views, the tests beside it, and the verdict in one sentence."""
+    table = Table(
+        title=f"Audit of {escape(found['name'])}: {escape(found['method'])}, {found['unit']} level, {found['noise']} noise, "
+        f"{found['engine']}",
+        box=SIMPLE_HEAD,
+        caption=f"{found['runs']} {'run' if found['runs'] == 1 else 'runs'} with canaries in {found['seconds']:.0f} s; confidence "
+        f"{found['confidence']:.0%} for the whole audit. {CANNOT}",
+    )
+    table.add_column("view")
+    for column in ("ε by the\nledger", "ε proven", "power", "canaries"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("bound")
+    table.add_column("verdict", no_wrap=True)
+    for view in VIEWS:
+        if view in found["views"]:
+            _add(table, view, found["views"][view])
+    checks = [
+        Text.assemble(
+            ("  holds  " if check["holds"] else "  ALARM  ", "green" if check["holds"] else "bold red"),
+            f"{check['name']}, {check['view']} view: {check['sentence']}",
+        )
+        for check in found["checks"]
+    ]
+    return [table, *checks, Text(verdict_sentence(found), style="green" if found["holds"] else "bold red")]
+
+
+def _add(table: Table, view: str, entry: Mapping[str, Any]) -> None:
+    claimed = epsilon_text(entry["claimed_epsilon"])
+    if not entry["audited"]:
+        table.add_row(view, claimed, "–", "–", "–", "nothing is promised", "–")
+        return
+    guesses = "" if entry["guesses"] is None else f"\n[dim]{entry['correct']} of {entry['guesses']} guesses right[/dim]"
+    table.add_row(
+        view,
+        claimed,
+        epsilon_text(entry["proven_epsilon"]),
+        epsilon_text(entry["power"]),
+        f"{entry['canaries']:,}",
+        f"{entry['bound']}{guesses}",
+        "[green]holds[/green]" if entry["holds"] else "[bold red]BEATEN[/bold red]",
+    )
+
+
+def verdict_sentence(found: Mapping[str, Any]) -> str:
+    """The whole audit in one sentence."""
+    beaten = [view for view, entry in found["views"].items() if not entry["holds"]]
+    alarms = sorted({check["name"] for check in found["checks"] if not check["holds"]})
+    if beaten:
+        return f"The ledger's ε is beaten in the {' and the '.join(beaten)} view: more was proven from outside than it claims."
+    if alarms:
+        return f"No ε is beaten, but not everything is as charged: {', '.join(alarms)}."
+    if not any(entry["audited"] for entry in found["views"].values()):
+        return "Nothing is promised in these views, so there was nothing to audit."
+    return "Nothing was proven that the ledger does not claim."
