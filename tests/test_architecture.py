@@ -24,7 +24,7 @@ LAYERS = [
     {"tuning"},
     {"engine"},
     {"sweeps", "operating"},
-    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
+    {"report", "recommend", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -56,6 +56,7 @@ SIBLINGS_ALLOWED = {
     "predict",
     "cli",
     "sweeps",
+    "recommend",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
