@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test lint check bench torture clean
+.PHONY: demo federation test lint check bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
@@ -14,8 +14,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernel
 demo: $(VENV)/.installed
 	$(BIN)/sordino demo
 
+federation: $(VENV)/.installed
+	$(BIN)/sordino federate examples/federation.toml $(FEDERATION)
+
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
