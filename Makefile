@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test lint check docs reference bench torture clean
+.PHONY: demo federation test lint check docs reference bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
@@ -14,8 +14,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernel
 demo: $(VENV)/.installed
 	$(BIN)/sordino demo
 
+federation: $(VENV)/.installed
+	$(BIN)/sordino federate examples/federation.toml $(FEDERATION)
+
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -47,6 +50,7 @@ bench: $(VENV)/.bench $(PEERS)/.installed
 	SORDINO_BENCH_PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python -m benchmarks
 
 torture: $(VENV)/.installed
+	$(BIN)/sordino audit --self-test
 	$(BIN)/python -m torture $(TORTURE)
 
 clean:

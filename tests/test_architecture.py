@@ -14,7 +14,7 @@ from sordino.tuning import TUNINGS
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core", "startup"},
+    {"core", "startup", "cores"},
     {"outside", "conformity"},
     {"registry"},
     {"files", "settings", "kernels"},
@@ -23,8 +23,8 @@ LAYERS = [
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"sweeps"},
-    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
+    {"sweeps", "operating"},
+    {"report", "recommend", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"library", "reference"},
     {"cli", "__init__"},
     {"__main__"},
@@ -47,6 +47,7 @@ SIBLINGS_ALLOWED = {
     "data",
     "nodes",
     "engine",
+    "operating",
     "report",
     "pretrain",
     "tuning",
@@ -58,6 +59,7 @@ SIBLINGS_ALLOWED = {
     "reference",
     "cli",
     "sweeps",
+    "recommend",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -34,6 +34,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.cores import be_a_good_neighbour
+
 if TYPE_CHECKING:
     from sordino.core import SordinoError as SordinoError
     from sordino.engine.plan import Plan as Plan
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from sordino.library.private_loop import make_private as make_private
     from sordino.library.result import Result as Result
     from sordino.predict.predictor import Predictor as Predictor
+
+be_a_good_neighbour()
 
 __version__ = "0.1.0"
 

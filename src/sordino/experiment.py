@@ -182,8 +182,15 @@ class ClientsSection(Section):
 class EngineSection(Section):
     """How the work is done; nothing here changes what is promised."""
 
-    name: Literal["simulate", "process"] = "simulate"
-    """Where clients are: in this process, or each in a process of its own with its own rows, noise, limits and ledger."""
+    name: Literal["simulate", "process", "flower"] = "simulate"
+    """Where clients are: in this process, each in a process of its own with its own rows, noise, limits and ledger, or at real
+    nodes over Flower."""
+    federation: str | None = Field(default=None, min_length=1)
+    """With real nodes: the folder that `sordino provision` made, beside the experiment; `federation` where nothing is said."""
+    minimum_cohort: int = Field(default=1, ge=1)
+    """How many clients must answer for a round to count."""
+    too_few: Literal["stop", "repeat", "skip"] = "stop"
+    """What becomes of a round that fewer answer: the run stops, the round is played again and charged again, or it is left out."""
     client_seconds: float = Field(default=600.0, gt=0, le=1e6)
     """How long a client in another process may take for one request before its seat counts as empty."""
     device: PlainName = "cpu"
@@ -254,7 +261,7 @@ class Experiment(Section):
             mode="json",
             exclude={
                 "name": True,
-                "engine": {"name", "client_seconds", "workers", "checkpoint_every", "keep_features"},
+                "engine": {"name", "federation", "client_seconds", "workers", "checkpoint_every", "keep_features"},
             },
         )
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]

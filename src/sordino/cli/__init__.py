@@ -13,13 +13,16 @@ for _group in (
     "looking",
     "attacking",
     "sweeping",
+    "recommending",
     "using",
     "starts",
     "catalogues",
     "demonstration",
     "provisioning",
+    "operating",
     "auditing",
     "watching",
+    "federating",
 ):
     import_module(f"{__name__}.{_group}")
 app.add_typer(data_app, name="data")

@@ -52,7 +52,12 @@ class Charged:
     """The share of its rows that a client holds out, at least one."""
 
 
-EvaluationRows = SetAside | SeparateSource | Charged
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """No row is tested on here: a node trains on all of its own, and evaluation is somebody else's."""
+
+
+EvaluationRows = SetAside | SeparateSource | Charged | Elsewhere
 
 NOT_SAID = SetAside()
 """Where a person says nothing about test rows."""

@@ -67,14 +67,20 @@ class Separate:
 
 def find_separate(test: SeparateSource, settings: SourceSettings, training: Raw) -> Separate:
     """Find a test source and check that it goes with the training set, without reading its examples."""
-    shape = shape_of(training.train, training.kind, settings)
-    own = _fitted(test, settings, training, shape)
-    raw, _ = find(own)
-    if raw.test is None and locate(test.source) == locate(settings.source):
+    found = fit_separate(test, settings, training)
+    if found.raw.test is None and locate(test.source) == locate(settings.source):
         raise SordinoError(
             f"[data] test names {test.source!r}, which is the training set itself and has no test split; name another source, or "
             'declare a split of it public with test = "public-split".'
         )
+    return found
+
+
+def fit_separate(test: SeparateSource, settings: SourceSettings, training: Raw) -> Separate:
+    """The same where the training set is not here, and `training` says what is known of it."""
+    shape = shape_of(training.train, training.kind, settings)
+    own = _fitted(test, settings, training, shape)
+    raw, _ = find(own)
     found = Separate(settings=own, training=training, raw=raw)
     if raw.kind != training.kind or (other := shape_of(found.split, raw.kind, own)) != shape:
         what = raw.kind if raw.kind != training.kind else " x ".join(map(str, other))

@@ -71,6 +71,8 @@ class Source:
     """Columns of a private table whose words were taken from its rows, because nobody declared them."""
     set_aside: bool = False
     """Whether the test rows were drawn from the training rows, because the source has no test split of its own."""
+    elsewhere: bool = False
+    """Whether the training rows lie with others, who keep them; `train` is empty then."""
     origin: Origin | None = None
 
     @property
@@ -88,7 +90,7 @@ class Source:
 
     def __post_init__(self) -> None:
         for part, examples in (("training", self.train), ("test", self.test)):
-            if examples is None:
+            if examples is None or (self.elsewhere and not len(examples)):
                 continue
             where = f"The {part} split of {self.name!r}"
             check_labels(where, examples.labels.cpu().numpy(), self.classes)

@@ -68,6 +68,9 @@ class Federated:
         assert self.held_out is not None
         return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
 
+    def close(self) -> None:
+        """Nothing is held open where the data lie in this process."""
+
     def match_test_rows(self, resolved: Resolved) -> Matched | None:
         """Test rows for every client, where figures of single clients were asked for and test rows are public."""
         if self.source.test is None:

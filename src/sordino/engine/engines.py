@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor
 
+from sordino.core import SordinoError
+from sordino.engine.dealing import Federated, federate
+from sordino.engine.resolved import Resolved
 from sordino.engine.setup import Setup
 from sordino.engine.simulate.schedule import ScheduleName
 from sordino.engine.simulate.simulator import Simulator, settle_schedule
@@ -42,9 +46,25 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+def gather(resolved: Resolved) -> Federated:
+    """Who holds which rows: dealt out here, or declared by nodes that keep theirs."""
+    if resolved.experiment.engine.name == "flower":
+        needs_flower()
+        from sordino.engine.flower.meeting import meet_nodes
+
+        return meet_nodes(resolved)
+    return federate(resolved)
+
+
+def needs_flower() -> None:
+    """Say what to install where Flower is missing."""
+    if importlib.util.find_spec("flwr") is None:
+        raise SordinoError("Real nodes need Flower, which is not installed here; use `pip install sordino[flower]`.")
+
+
 def settle(setup: Setup, start: Tensor) -> dict[str, Any]:
     """How clients' work is done, decided once when a run first begins."""
-    if setup.experiment.engine.name == "process":
+    if setup.experiment.engine.name != "simulate":
         return {"schedule": "workers", "trial_seconds": {}}
     return settle_schedule(setup, start)
 
@@ -55,4 +75,8 @@ def make_engine(setup: Setup, *, schedule: ScheduleName, folder: Path, run: str)
         from sordino.engine.process.processes import Processes
 
         return Processes(setup, folder=folder, run=run)
+    if setup.experiment.engine.name == "flower":
+        from sordino.engine.flower.nodes import Nodes
+
+        return Nodes(setup, run=run)
     return Simulator(setup, schedule=schedule)

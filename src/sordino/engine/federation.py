@@ -36,6 +36,12 @@ from sordino.privacy.ledger import Line
 from sordino.privacy.mechanisms import UPDATE
 from sordino.privacy.pricing import Price
 
+GO_ON = "See to them, and go on with --resume."
+
+
+class TooFew(SordinoError):
+    """Fewer clients answered than a round needs; it has been charged all the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Call:
@@ -70,6 +76,8 @@ class FederationServer:
     traffic: Traffic = field(default_factory=Traffic)
     missing: list[Missing] = field(default_factory=list)
     """Everybody who did not answer, each time, and why; since the run began or was taken up again."""
+    minimum_cohort: int = 1
+    """How many clients must answer for a call to count."""
     keep_diagnostics: Callable[[int, Mapping[str, Tensor]], None] = lambda round_number, tensors: None
     _calls: Counter[int] = field(default_factory=Counter, init=False)
     """How often anything was collected in each round."""
@@ -196,10 +204,12 @@ class FederationServer:
         found = self.transport.exchange(requests) if requests else []
         absent = [one for one in found if isinstance(one, Missing)]
         self.missing += absent
-        if requests and len(absent) == len(requests):
-            raise SordinoError(
-                f"None of the {len(requests)} clients of round {requests[0].round} answered; client {absent[0].client}: "
-                f"{absent[0].because} See to them, and go on with --resume."
+        answered, needed = len(requests) - len(absent), min(self.minimum_cohort, len(requests))
+        if answered < needed:
+            few = "None" if not answered else f"Only {answered}"
+            raise TooFew(
+                f"{few} of the {len(requests)} clients of round {requests[0].round} answered; {self.roster.name(absent[0].client)}: "
+                f"{absent[0].because} {GO_ON}"
             )
         return [one for one in found if isinstance(one, Answer)]
 

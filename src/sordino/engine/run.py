@@ -16,8 +16,8 @@ from sordino.core import SordinoError
 from sordino.data.locate import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
-from sordino.engine.engines import make_engine, settle
-from sordino.engine.federation import FederationServer
+from sordino.engine.engines import gather, make_engine, settle
+from sordino.engine.federation import GO_ON, FederationServer, TooFew
 from sordino.engine.logged import LOG, logged
 from sordino.engine.messages import Missing
 from sordino.engine.moved_clips import MovedClips
@@ -62,6 +62,8 @@ class Moment:
 
 
 Watcher = Callable[[Moment], None]
+MOST_REPEATS = 5
+"""How often a round that too few answered is played in a row before the run stops."""
 
 
 def run_experiment(
@@ -87,8 +89,12 @@ def run_experiment(
         if not is_new:
             closing.enter_context(record.locked())
         settled = record.settled(experiment, resume=resume or finish)
+        resolved = resolve(experiment)
+        federated = gather(resolved)
+        closing.callback(federated.close)
         setup = prepare(
-            resolve(experiment),
+            resolved,
+            federated=federated,
             folder=begin,
             progress=lambda done, total: watch(Moment("pre-training", done, total)),
             describing=lambda done, total: watch(Moment("features", done, total)),
@@ -205,6 +211,7 @@ class _Run:
             clips=self._clips,
             traffic=self._traffic,
             missing=self._missing,
+            minimum_cohort=setup.experiment.engine.minimum_cohort,
         )
 
     def run(self) -> dict[str, Any]:
@@ -230,7 +237,7 @@ class _Run:
         if number and self.setup.phase(number) != self.setup.phase(number - 1):
             self._save(number)
             self._switch(self.setup.phase(number))
-        self.state = next_state(self.setup.method, number, self.state, self.federation.for_round(number))
+        self.state = self._next_state(number)
         self.next_round = number + 1
         metrics = self._evaluate_if_paid(number) if number in experiment.evaluation_rounds else {}
         self.seconds += time.perf_counter() - begin
@@ -240,6 +247,23 @@ class _Run:
         accuracy, epsilon = metrics.get("accuracy"), metrics.get("epsilon")
         self._log.write("round", done=done, rounds=rounds, view=view, accuracy=accuracy, epsilon=epsilon)
         self.watch(Moment("training", done, rounds, accuracy, epsilon))
+
+    def _next_state(self, number: int) -> State:
+        """The state after this round. One that too few answered is played again, or left out; each time was charged."""
+        too_few = self.setup.experiment.engine.too_few
+        for again in range(MOST_REPEATS):
+            try:
+                return next_state(self.setup.method, number, self.state, self.federation.for_round(number))
+            except TooFew as refused:
+                if too_few == "stop" or (too_few == "repeat" and again + 1 == MOST_REPEATS):
+                    raise
+                done = "is left out, charged as planned" if too_few == "skip" else "is played again, and charged again"
+                note = f"{str(refused).removesuffix(GO_ON)}The round {done}."
+                self.watch(Moment("training", number, self.setup.experiment.rounds, note=note))
+                self._log.write("too_few", round=number, because=note)
+                if too_few == "skip":
+                    break
+        return self.state
 
     def _stop(self, why: str) -> str:
         """End before the last round, with the model as it stands; what has been paid for is not lost."""

@@ -113,6 +113,7 @@ def make_parts(
 def prepare(
     resolved: Resolved,
     *,
+    federated: Federated | None = None,
     folder: Path,
     progress: Progress,
     describing: Progress = lambda done, total: None,
@@ -120,10 +121,11 @@ def prepare(
 ) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves.
 
-    `progress` follows the start, `describing` what a frozen body makes of the data. A run that goes on has its noise `settled`.
+    `federated` is given where rows lie elsewhere. `progress` follows the start, `describing` what a frozen body makes of the data. A
+    run that goes on has its noise `settled`.
     """
     check_dropping(resolved.experiment)
-    federated = federate(resolved)
+    federated = federated or federate(resolved)
     source = federated.source
     refuse_silent_split(resolved, source)
     refuse_guessed_words(resolved, source)

@@ -49,6 +49,8 @@ class Own:
     limits: Limits
     noise_seed: int | None = None
     """Of this client's noise alone, in a simulation; None where noise is secure."""
+    server: str = ""
+    """Whom the client works for, as it knows the server."""
 
     @staticmethod
     def told(content: Mapping[str, Any]) -> Own:
@@ -111,6 +113,7 @@ class Session:
             limits=own.limits,
             ledger=LifetimeLedger(own.ledger),
             run=begin.run,
+            server=own.server,
             repeatable=seed is not None,
             experiment=self._resolved.experiment,
             tariff=self._tariff,

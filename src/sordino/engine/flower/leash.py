@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,16 @@ class Leashed:
         """End it as a crash would."""
         self.process.kill()
         self.process.wait()
+
+
+def stop_all(leashed: Iterable[Leashed]) -> None:
+    """Ask all to end at once, and then wait for each."""
+    all_of_them = list(leashed)
+    for one in all_of_them:
+        if one.running:
+            one.process.terminate()
+    for one in all_of_them:
+        one.stop()
 
 
 def end_with(parent: int, *, by: signal.Signals = signal.SIGTERM) -> None:
