@@ -219,7 +219,7 @@ WRONG = {
     ),
     "engine misspelt": (
         ['engine.name="simulated"'],
-        "In [engine], name should be 'simulate' or 'process', but got 'simulated'.",
+        "In [engine], name should be 'simulate'",
     ),
     "device not there": (
         ['engine.device="cuda:7"'],
