@@ -15,7 +15,7 @@ from sordino.engine.reconcile import reconcile
 from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Experiment
 
-FEDERATION, DATA = "federation", "data"
+FEDERATION, DATA, RUN = "federation", "data", "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def rehearse(
 
     Args:
         experiment: as for `simulate`; its data set is here, and is dealt out to the nodes' files.
-        out: takes the run record under its name, with `federation` (keys, kits, logs, nodes' states) and `data` beside it.
+        out: takes the run record as `run`, with `federation` (keys, kits, logs, nodes' states) and `data` beside it.
         nodes: how many; None means as many as the experiment has clients.
         folder: where the experiment's own files are.
         watch: is told what happens.
@@ -50,7 +50,7 @@ def rehearse(
     seeded = dealt.experiment.privacy.noise_source == "seeded"
     with LocalFederation.new(federation, dealt.files, rehearsal=seeded) as local:
         watch(Moment("starting", 3, 3))
-        record = out / dealt.experiment.name
+        record = out / RUN
         summary = run_experiment(dealt.experiment, record, folder=folder, watch=watch)
         states = {name: local.state(name) for name in dealt.files}
     limits = {name: read_limits(local.provision.kit(name) / "limits.toml") for name in states}
