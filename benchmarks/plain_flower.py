@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import time
@@ -45,7 +46,8 @@ client, server = ClientApp(), ServerApp()
 @client.train()
 def train(message, context):
     found = message.content["arrays"].to_numpy_ndarrays()
-    trained = [value + 0.01 * np.random.default_rng(context.node_id % 997).standard_normal(value.shape).astype(value.dtype) for value in found]
+    chance = np.random.default_rng(context.node_id % 997)
+    trained = [value + chance.standard_normal(value.shape).astype(value.dtype) for value in found]
     content = RecordDict({"arrays": ArrayRecord(trained), "metrics": MetricRecord({"num-examples": 1})})
     return Message(content=content, reply_to=message)
 
@@ -93,7 +95,7 @@ def plain_round_seconds(local: LocalFederation, folder: Path, *, rounds: int, si
     finally:
         stop_all(running)
     found = _read(times) if times.exists() else []
-    return [later - sooner for sooner, later in zip(found, found[1:], strict=False)]
+    return [later - sooner for sooner, later in itertools.pairwise(found)]
 
 
 def _read(file: Path) -> list[float]:
