@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.client.limits import Limits, read_limits
 from sordino.engine.flower.dealt_files import deal_out
@@ -14,6 +15,7 @@ from sordino.engine.flower.local import LocalFederation
 from sordino.engine.reconcile import reconcile
 from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Experiment
+from sordino.outside import look_beside
 
 FEDERATION, DATA, RUN = "federation", "data", "run"
 
@@ -45,7 +47,9 @@ def rehearse(
     if federation.exists():
         raise SordinoError(f"{out} holds a federation already; choose another --out folder.")
     watch(Moment("starting", 0, 3))
-    dealt = deal_out(experiment, nodes=nodes, federation=federation, folder=(out / DATA).resolve())
+    look_beside(folder)
+    with relative_to(folder):
+        dealt = deal_out(experiment, nodes=nodes, federation=federation, folder=(out / DATA).resolve())
     watch(Moment("starting", 1, 3))
     seeded = dealt.experiment.privacy.noise_source == "seeded"
     with LocalFederation.new(federation, dealt.files, rehearsal=seeded) as local:
