@@ -24,7 +24,7 @@ LAYERS = [
     {"tuning"},
     {"engine"},
     {"sweeps"},
-    {"report", "demo", "audit", "testing", "testing_options", "extend", "predict"},
+    {"report", "recommend", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -55,6 +55,7 @@ SIBLINGS_ALLOWED = {
     "predict",
     "cli",
     "sweeps",
+    "recommend",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -33,7 +33,6 @@ def federation(ground: Ground, outcome: Outcome) -> None:
     cases: dict[str, Case] = {
         "SIGKILL of a node": killed_node,
         "SIGKILL of a node's worker": killed_worker,
-        "SIGKILL of the server's run": killed_run,
         "SIGKILL of the SuperLink": killed_link,
         "a cut network": cut_network,
         "a node with another key": another_key,
@@ -43,6 +42,7 @@ def federation(ground: Ground, outcome: Outcome) -> None:
         "a plan beyond a node's limits": beyond_limits,
         "too few answers, repeated": lambda scene: too_few(scene, "repeat"),
         "too few answers, left out": lambda scene: too_few(scene, "skip"),
+        "SIGKILL of the server's run": killed_run,
         **{f"an upload that is {mode}": lambda scene, mode=mode: spoilt(scene, mode) for mode in MODES},
     }
     outcome.planned = len(cases)

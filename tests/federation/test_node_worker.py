@@ -41,7 +41,7 @@ def test_a_node_declares_sizes_and_columns_and_nothing_else(node):
     found = said(worker, meet(made))
     assert (found["what"], found["name"], found["rows"], found["held_out"]) == ("declared", "north", 40, 0)
     assert set(found) == {"what", "name", "rows", "held_out", "preparation", "version"}
-    assert found["preparation"]["classes"] == [str(number) for number in range(10)]
+    assert list(found["preparation"]["classes"]) == [str(number) for number in range(10)]
 
 
 @pytest.mark.parametrize(

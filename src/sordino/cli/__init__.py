@@ -13,6 +13,7 @@ for _group in (
     "looking",
     "attacking",
     "sweeping",
+    "recommending",
     "using",
     "starts",
     "catalogues",

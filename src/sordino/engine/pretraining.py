@@ -36,14 +36,14 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         )
     with relative_to(folder):
         source = load_source(resolved)
-    task = resolved.tuning.source_task(Task(shape=source.shape, classes=source.classes))
-    context = start_context(resolved, source, task, folder=folder, progress=progress)
-    trained = start.train(context)
-    assert trained is not None
-    record = trained.record
-    net = context.build(record["classes"], record["seed"]).to(device)
-    load_weights(net, trained.weights, origin="the pre-trained model")
-    public = public_source(start.public_data, shape=context.shape, seed=record["seed"], where="start.data")
+        task = resolved.tuning.source_task(Task(shape=source.shape, classes=source.classes))
+        context = start_context(resolved, source, task, folder=folder, progress=progress)
+        trained = start.train(context)
+        assert trained is not None
+        record = trained.record
+        net = context.build(record["classes"], record["seed"]).to(device)
+        load_weights(net, trained.weights, origin="the pre-trained model")
+        public = public_source(start.public_data, shape=context.shape, seed=record["seed"], where="start.data")
     record = {**record, "public_test_accuracy": accuracy(net, public.public_test, device)}
     dataclasses.replace(trained, record=record).write(out)
     return record

@@ -89,8 +89,10 @@ def _entry(runs: Mapping[Hashable, Run], axis: Axis, by: str, view: View, varied
 
 
 def choose_by(runs: Sequence[Run]) -> str:
-    """What to compare by where nobody says: methods, or else the first setting that differs."""
+    """What to compare by where nobody says: cases of a sweep, else methods, or else the first setting that differs."""
     varied = varying([runs])
+    if "case" in varied and all("case" in run.settings for run in runs):
+        return "case"
     return "method" if len({run.method for run in runs}) > 1 or not varied else varied[0].removesuffix(".name")
 
 

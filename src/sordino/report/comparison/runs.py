@@ -13,6 +13,8 @@ from sordino.engine.record_keys import read_published_file
 from sordino.files import to_json
 from sordino.methods import METHODS
 from sordino.methods.personal import Personalised
+from sordino.sweeps.results import FILE as SWEEP
+from sordino.sweeps.results import read_results
 
 NOT_A_CHOICE = ("name", "seed", "engine.", "privacy.noise_source")
 """Settings that do not tell one configuration from another."""
@@ -69,7 +71,16 @@ def read_view(name: str) -> View:
 def find_runs(folders: Sequence[Path]) -> list[Run]:
     """The finished runs in these folders: each a run, a sweep, or a folder with runs somewhere below."""
     places = {place.resolve(): place for folder in folders for place in _places(folder)}
-    return [read_run(place) for place in places.values()]
+    cases = {place: case for folder in folders for place, case in _cases(folder)}
+    return [read_run(place, case=cases.get(resolved, "")) for resolved, place in places.items()]
+
+
+def _cases(folder: Path) -> Iterator[tuple[Path, str]]:
+    """The runs of a sweep by the names that its file gives to cases; a run that several share goes by the first."""
+    rows = read_results(folder)["rows"] if (folder / SWEEP).exists() else []
+    for row in reversed(rows):
+        if "case" in row["settings"]:
+            yield from (((folder / place).resolve(), row["settings"]["case"]) for place in row["runs"])
 
 
 def _places(folder: Path) -> Iterator[Path]:
@@ -84,8 +95,8 @@ def _places(folder: Path) -> Iterator[Path]:
     yield from found
 
 
-def read_run(folder: Path) -> Run:
-    """A finished run; of a secure one, the figures of `release/`."""
+def read_run(folder: Path, *, case: str = "") -> Run:
+    """A finished run, by the name of its case in a sweep if it has any; of a secure one, the figures of `release/`."""
     record = RunRecord(folder)
     found = record.read_experiment()
     begun = found.get("resolved", found["experiment"])
@@ -94,7 +105,7 @@ def read_run(folder: Path) -> Run:
     own = summary.get("non_private_diagnostics", {}).get("non_private_clients")
     return Run(
         folder=folder,
-        settings=_settings(begun),
+        settings={**({"case": case} if case else {}), **_settings(begun)},
         seed=begun["seed"],
         simulated=simulated,
         personalised=_has(begun["method"]["name"], lambda build: issubclass(build, Personalised)),

@@ -70,6 +70,8 @@ class Story:
     epsilon: float | None
     runs: Sequence[Told]
     folders: Sequence[Path]
+    remarks: Sequence[str] = ()
+    """Sentences of whoever made the page, which stand first."""
 
     @cached_property
     def contests(self) -> Mapping[View, Sequence[Contest]]:

@@ -38,10 +38,17 @@ SECTIONS = {
 """Anchors, their names in the navigation, and what makes them."""
 
 
-def tell(folders: Sequence[Path], *, title: str = "", by: str | None = None, epsilon: float | None = None) -> Story:
-    """Read the runs of these folders: runs, sweeps, or folders with runs somewhere below."""
+def tell(
+    folders: Sequence[Path],
+    *,
+    title: str = "",
+    by: str | None = None,
+    epsilon: float | None = None,
+    remarks: Sequence[str] = (),
+) -> Story:
+    """Read the runs of these folders: runs, sweeps, or folders with runs somewhere below. `remarks` stand first on the page."""
     runs = [read_told(run) for run in find_runs(folders)]
-    return Story(title=title or _title(folders), by=by, epsilon=epsilon, runs=runs, folders=folders)
+    return Story(title=title or _title(folders), by=by, epsilon=epsilon, runs=runs, folders=folders, remarks=remarks)
 
 
 def _title(folders: Sequence[Path]) -> str:

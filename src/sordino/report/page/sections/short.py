@@ -32,6 +32,7 @@ def in_short(story: Story) -> Markup:
     return section(
         "short",
         "In short",
+        *(element("p", text(remark), class_="verdict") for remark in story.remarks),
         cards(_cards(story)),
         *verdicts,
         apart,
