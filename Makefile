@@ -40,6 +40,7 @@ bench: $(VENV)/.bench $(PEERS)/.installed
 	SORDINO_BENCH_PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python -m benchmarks
 
 torture: $(VENV)/.installed
+	$(BIN)/sordino audit --self-test
 	$(BIN)/python -m torture $(TORTURE)
 
 clean:

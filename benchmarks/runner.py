@@ -16,6 +16,7 @@ BENCHMARKS = (
     "noise",
     "accounting",
     "startup",
+    "neighbours",
     "cached_head",
     "roster_memory",
     "growth",

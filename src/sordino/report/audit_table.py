@@ -74,3 +74,22 @@ def verdict_sentence(found: Mapping[str, Any]) -> str:
     if not any(entry["audited"] for entry in found["views"].values()):
         return "Nothing is promised in these views, so there was nothing to audit."
     return "Nothing was proven that the ledger does not claim."
+
+
+def self_test_report(found: Mapping[str, Any]) -> list[RenderableType]:
+    """Which audit catches which twin, and that none alarms on the real parts."""
+    table = Table(title=f"{found['twins']} broken twins, and what catches them", box=SIMPLE_HEAD)
+    for column in ("what is broken", "tried on", "caught by"):
+        table.add_column(column, overflow="fold")
+    shown = ""
+    for one in found["outcomes"]:
+        name = "" if one["twin"] == shown else one["twin"]
+        shown = one["twin"]
+        caught = ", ".join(one["alarms"]) or "nothing"
+        table.add_row(name, one["bench"], caught if one["right"] else f"[bold red]{caught}[/bold red]")
+    sentence = (
+        "Every twin is caught, and nothing alarms on the real parts."
+        if found["holds"]
+        else "The self-test fails where a line is red: a twin was missed, or a real part alarmed."
+    )
+    return [table, Text(sentence, style="green" if found["holds"] else "bold red")]
