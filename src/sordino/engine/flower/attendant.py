@@ -30,7 +30,7 @@ from sordino.engine.wire.lengths import receive_bytes, send_bytes
 
 LARGEST = 1 << 36
 """Bytes of a message; the SuperNode on the same machine is trusted with memory."""
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.25
 _NODE_SECONDS = 30.0
 
 Log = Callable[[str], None]
