@@ -14,6 +14,7 @@ from sordino.report.comparison.runs import find_runs
 from sordino.report.drawing.elements import Markup, element, text
 from sordino.report.drawing.palette import class_rules, theme_variables
 from sordino.report.page.sections.accuracy import accuracy
+from sordino.report.page.sections.audits import audits
 from sordino.report.page.sections.clients import clients
 from sordino.report.page.sections.configurations import configurations
 from sordino.report.page.sections.notes import notes
@@ -31,6 +32,7 @@ SECTIONS = {
     "runs": ("Table", configurations),
     "training": ("Rounds", training),
     "clients": ("Clients", clients),
+    "audits": ("Audits", audits),
     "smoothing": ("Smoothing", smoothing),
     "settings": ("Settings", settings),
     "notes": ("Notes", notes),
