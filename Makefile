@@ -1,4 +1,4 @@
-# Two commands for newcomers: `make demo` and `make test`. Each builds its own virtual environment first.
+# Three commands for newcomers: `make demo`, `make federation` and `make test`. Each builds its own virtual environment first.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -40,6 +40,7 @@ bench: $(VENV)/.bench $(PEERS)/.installed
 	SORDINO_BENCH_PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python -m benchmarks
 
 torture: $(VENV)/.installed
+	$(BIN)/sordino audit --self-test
 	$(BIN)/python -m torture $(TORTURE)
 
 clean:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.machine import machine
 from benchmarks.targets import Rows, Verdict
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +50,6 @@ class Results:
         return tables
 
 
-def machine() -> dict[str, Any]:
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"cores": os.cpu_count(), "processor": _processor(), "python": platform.python_version(), **versions}
-
-
 def print_tables(results: Results, console: Console) -> None:
     for title, header, lines in results.tables():
         table = Table(*header, title=title, title_justify="left")
@@ -91,16 +83,3 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return "" if value is None else str(value)
-
-
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        names = [
-            line.partition(":")[2].strip()
-            for line in information.read_text().splitlines()
-            if line.startswith("model name")
-        ]
-        if names:
-            return names[0]
-    return platform.processor() or platform.machine()

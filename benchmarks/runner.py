@@ -16,12 +16,16 @@ BENCHMARKS = (
     "noise",
     "accounting",
     "startup",
+    "neighbours",
     "cached_head",
     "roster_memory",
     "growth",
     "tensor_lowrank",
     "smoothing_share",
 )
+
+APART = ("federation_load",)
+"""Measured when named, and not by `make bench`: it takes five minutes and both cores for itself."""
 
 _ROWS = "@rows "
 

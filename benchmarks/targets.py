@@ -62,8 +62,9 @@ def find(rows: Rows, **where: object) -> Row:
 
 OPACUS_STEPS = tuple(f"opacus {mode}" for mode in ("hooks", "functorch", "ew", "ghost"))
 SMOOTHED_MODELS = ("emnist mlp 784-64-47", "cifar-10 lenet-5")
+YARDSTICK = "its multiplications in one matrix product"
 STEP_MODELS = ("mlp", "lenet5", "resnet20-gn", "resnet18-gn")
-ROUND_LIMITS = {"mlp": (100.0, 4.0), "lenet5": (2.5, 1.7), "resnet20": (1.5, 1.5)}
+ROUND_LIMITS = {"mlp": (30.0, 5.0), "lenet5": (2.0, 1.6), "resnet20": (1.5, 1.3)}
 """At least so many times faster than Flower's simulation as its quick start has it, and than pfl-research."""
 
 
@@ -81,12 +82,12 @@ def _worst_noise(rows: Rows) -> float:
 
 
 def _step_targets(model: str) -> tuple[Target, ...]:
-    def against_plain(step: str) -> Target:
+    def against_plain(step: str, at_most: float) -> Target:
         return Target(
             name=f"DP-SGD step on {model} / plain SGD step ({step})",
             benchmark="dp_sgd_step",
             measured=lambda rows: find(rows, model=model, step=step)["ratio"],
-            at_most=1.7,
+            at_most=at_most,
         )
 
     best_opacus = Target(
@@ -95,7 +96,11 @@ def _step_targets(model: str) -> tuple[Target, ...]:
         measured=lambda rows: _best_opacus(rows, model),
         at_least=2.0,
     )
-    return against_plain("sordino with noise"), against_plain("sordino with noise, torch alone"), best_opacus
+    return (
+        against_plain("sordino with noise", 1.25),
+        against_plain("sordino with noise, torch alone", 1.6),
+        best_opacus,
+    )
 
 
 def _round_targets(model: str, flower: float, pfl: float) -> tuple[Target, Target]:
@@ -108,6 +113,18 @@ def _round_targets(model: str, flower: float, pfl: float) -> tuple[Target, Targe
         )
 
     return against("flower", flower), against("pfl", pfl)
+
+
+def _neighbour_targets(kernels: str) -> tuple[Target, Target]:
+    def target(what: str, at_most: float) -> Target:
+        return Target(
+            name=f"a run {what}, kernels {kernels}",
+            benchmark="neighbours",
+            measured=lambda rows: find(rows, what=what, kernels=kernels)["ratio"],
+            at_most=at_most,
+        )
+
+    return target("beside two spinning threads", 2.3), target("two at once / one after the other", 1.1)
 
 
 def _smoothing_targets(model: str) -> tuple[Target, Target]:
@@ -130,6 +147,13 @@ def _smoothing_targets(model: str) -> tuple[Target, Target]:
 TARGETS: tuple[Target, ...] = (
     *(target for model in STEP_MODELS for target in _step_targets(model)),
     *(target for model, limits in ROUND_LIMITS.items() for target in _round_targets(model, *limits)),
+    Target(
+        name="round of mlp / its multiplications in one matrix product",
+        benchmark="rounds",
+        measured=lambda rows: 1 / float(str(find(rows, model="mlp", engine=YARDSTICK)["ratio"])),
+        at_most=1.3,
+    ),
+    *(target for kernels in ("on", "off") for target in _neighbour_targets(kernels)),
     Target(
         name="seconds from `sordino run` to the start of its first round",
         benchmark="startup",
@@ -159,6 +183,12 @@ TARGETS: tuple[Target, ...] = (
         benchmark="roster_memory",
         measured=lambda rows: find(rows, clients=100_000)["ratio to 100 clients"],
         at_most=1.1,
+    ),
+    Target(
+        name="round over 16 real nodes / plain Flower's FedAvg with the same nodes",
+        benchmark="federation_load",
+        measured=lambda rows: rows[0]["ratio to plain Flower"],
+        at_most=1.3,
     ),
     *(target for model in SMOOTHED_MODELS for target in _smoothing_targets(model)),
     Target(name="secure Gaussian noise / torch.randn", benchmark="noise", measured=_worst_noise, at_most=1.0),

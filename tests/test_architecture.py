@@ -14,7 +14,7 @@ from sordino.tuning import TUNINGS
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core", "startup"},
+    {"core", "startup", "cores"},
     {"outside", "conformity"},
     {"registry"},
     {"files", "settings", "kernels"},
@@ -23,7 +23,7 @@ LAYERS = [
     {"pretrain", "methods"},
     {"tuning"},
     {"engine"},
-    {"sweeps"},
+    {"sweeps", "operating"},
     {"report", "recommend", "demo", "audit", "testing", "testing_options", "extend", "predict"},
     {"cli", "__init__"},
     {"__main__"},
@@ -46,6 +46,7 @@ SIBLINGS_ALLOWED = {
     "data",
     "nodes",
     "engine",
+    "operating",
     "report",
     "pretrain",
     "tuning",

@@ -1,6 +1,6 @@
 """Made-up records of five hospitals: mixed columns, missing values, a label in words. No patient is real.
 
-python examples/hospital/make_data.py            # writes patients.csv, test.csv and new-patients.csv beside this file
+python examples/hospital/make_data.py            # writes patients.csv, test.csv, new-patients.csv and sites/NAME.csv beside this file
 python examples/hospital/make_data.py DIR        # or into DIR
 """
 
@@ -73,8 +73,12 @@ def tables(rng: np.random.Generator) -> dict[str, pandas.DataFrame]:
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     folder.mkdir(parents=True, exist_ok=True)
-    for name, frame in tables(np.random.default_rng(7)).items():
+    made = tables(np.random.default_rng(7))
+    for name, frame in made.items():
         frame.to_csv(folder / name, sep=";", index=False)
+    (folder / "sites").mkdir(exist_ok=True)
+    for site, own in made["patients.csv"].groupby("hospital"):
+        own.to_csv(folder / "sites" / f"{site}.csv", sep=";", index=False)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.cores import be_a_good_neighbour
+
 if TYPE_CHECKING:
     from sordino.engine.plan import Plan
     from sordino.predict.predictor import Predictor
+
+be_a_good_neighbour()
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "plan", "run"]

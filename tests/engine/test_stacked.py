@@ -107,6 +107,25 @@ def test_layers_that_overwrite_their_input_are_not_stacked():
     assert dense_layers(chain) is None
 
 
+def test_an_activation_in_several_places_is_computed_in_each():
+    torch.manual_seed(0)
+    shared = nn.ReLU()
+    layers = [nn.Flatten(), nn.Linear(12, 9), shared, nn.Linear(9, 8), shared]
+    net = Net(body=nn.Sequential(*layers), head=nn.Linear(8, 4))
+    space, own = FlatSpace(net), next(clients())
+    context = ClientContext(net=net, space=space, client=0, round=0, size=len(own), seed=1, device=torch.device("cpu"))
+    job, start = LocalSgd(batch_size=5, learning_rate=1.0), space.read(net)
+    (update,) = run_stacked(job, [start], [own], [context])
+    torch.testing.assert_close(update, job.run(start, own, context), atol=2e-6, rtol=1e-4)
+
+
+def test_parameters_in_several_places_are_not_stacked():
+    layer, tied = nn.Linear(5, 5), nn.Linear(5, 5)
+    tied.weight = layer.weight
+    assert dense_layers(Net(body=nn.Sequential(layer, nn.ReLU(), layer), head=nn.Linear(5, 4))) is None
+    assert dense_layers(Net(body=nn.Sequential(layer, nn.ReLU(), tied), head=nn.Linear(5, 4))) is None
+
+
 class Doubling(nn.Sequential):
     """Computes something else than its layers in turn."""
 

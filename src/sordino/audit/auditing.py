@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from sordino.audit.bounds import BoundName, Guessing, choose
-from sordino.audit.checks import Check, noise_checks, sampling_check
+from sordino.audit.checks import Check, batches_check, noise_checks, sampling_check
 from sordino.audit.planting.ground import Ground, make_ground
 from sordino.audit.planting.rounds import CanaryRun, canary_run, promised_views, worst_bill
+from sordino.audit.replay import replay
 from sordino.audit.trade_off import Claim
 from sordino.core import VIEWS, View
 from sordino.data.locate import relative_to
@@ -89,6 +90,7 @@ class AuditResult:
     verdicts: list[Verdict]
     checks: list[Check]
     runs: int
+    confidence: float
     seconds: float
     budget_seconds: float
 
@@ -110,7 +112,7 @@ class AuditResult:
             "rounds": experiment.rounds,
             "clients": self.ground.clients,
             "runs": self.runs,
-            "confidence": CONFIDENCE,
+            "confidence": self.confidence,
             "seconds": self.seconds,
             "budget_seconds": self.budget_seconds,
             "holds": self.holds,
@@ -126,11 +128,14 @@ def audit_experiment(
     budget_seconds: float = 60.0,
     folder: Path | None = None,
     settled: Multipliers | None = None,
+    runs: int | None = None,
+    confidence: float = CONFIDENCE,
     progress: Progress = lambda stage, done, total: None,
 ) -> AuditResult:
     """Run the experiment with canaries as often as the budget allows, at least once, and hold what they prove against the ledger.
 
-    Relative paths begin in `folder`. A run that is audited afterwards has its noise `settled`.
+    Relative paths begin in `folder`. A run that is audited afterwards has its noise `settled`. With `runs`, so many whatever the
+    time; `confidence` is that of the whole audit.
     """
     begin = time.perf_counter()
     begin_at = folder or Path.cwd()
@@ -138,28 +143,35 @@ def audit_experiment(
     with relative_to(begin_at), tempfile.TemporaryDirectory(prefix="sordino-audit-") as scratch:
         ground = make_ground(experiment, scratch=Path(scratch), settled=settled)
         promised = [view for view in promised_views(ground) if view in views]
-        runs = _all_runs(ground, promised, Path(scratch), budget_seconds, progress) if promised else []
-    tests = max(1, 4 * len(promised) + 1)
-    level = (1 - CONFIDENCE) / tests
+        made = _all_runs(ground, promised, Path(scratch), budget_seconds, runs, progress) if promised else []
+        replayed = [replay(experiment, scratch=Path(scratch))] if promised else []
+    tests = max(1, 3 * len(promised) + 2)
+    level = (1 - confidence) / tests
     verdicts = [
-        _verdict(ground, runs, view, level) if view in promised else _unpromised(ground, view) for view in views
+        _verdict(ground, made, view, level) if view in promised else _unpromised(ground, view) for view in views
     ]
-    checks = [check for view in promised for check in noise_checks(ground, runs, view, level=level)]
-    if runs:
-        checks += sampling_check(ground, runs, level=level)
+    checks = replayed + [check for view in promised for check in noise_checks(ground, made, view, level=level)]
+    if made:
+        checks += [*sampling_check(ground, made, level=level), *batches_check(ground, made, promised[0], level=level)]
     return AuditResult(
         ground=ground,
         inner=str(experiment.method["name"]),
         verdicts=verdicts,
         checks=checks,
-        runs=len(runs),
+        runs=len(made),
+        confidence=confidence,
         seconds=time.perf_counter() - begin,
         budget_seconds=budget_seconds,
     )
 
 
 def _all_runs(
-    ground: Ground, views: list[View], scratch: Path, budget_seconds: float, progress: Progress
+    ground: Ground,
+    views: list[View],
+    scratch: Path,
+    budget_seconds: float,
+    fixed: int | None,
+    progress: Progress,
 ) -> list[CanaryRun]:
     """One run, and then as many as fit: their number follows from the time that one takes and not from what it shows."""
     begin = time.perf_counter()
@@ -177,7 +189,7 @@ def _all_runs(
     runs = [play(0, 1)]
     seconds = time.perf_counter() - begin
     wanted = math.ceil(ENOUGH / max(1, ground.canaries))
-    count = int(max(1, min(budget_seconds / max(seconds, 1e-3), wanted, MOST_RUNS)))
+    count = fixed or int(max(1, min(budget_seconds / max(seconds, 1e-3), wanted, MOST_RUNS)))
     runs += [play(repeat, count) for repeat in range(1, count)]
     return runs
 

@@ -10,14 +10,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.audit.planting.ground import Ground
 from sordino.audit.planting.rounds import CanaryRun
 from sordino.audit.sampling import audit_sampling
 from sordino.core import View
+from sordino.privacy.event_kinds import DpEvent, PoissonSampledDpEvent
 from sordino.privacy.events import sampling
 
+FEWEST_COHORTS = 10
 FEWEST = 1000
 """Draws below which a test of the noise says little, so it is not made."""
 
@@ -78,6 +81,51 @@ def noise_checks(ground: Ground, runs: Sequence[CanaryRun], view: View, *, level
     return found
 
 
+def _sizes_check(draws: Sequence[NDArray[np.int64]], claimed: DpEvent, pool: int, *, level: float) -> list[Check]:
+    """Of coins, sizes vary as those of coins do: a draw of a fixed size has another price."""
+    if not isinstance(claimed, PoissonSampledDpEvent) or len(draws) < FEWEST_COHORTS:
+        return []
+    rate = claimed.sampling_probability
+    sizes = np.array([len(draw) for draw in draws], dtype=np.float64)
+    scatter = float(((sizes - sizes.mean()) ** 2).sum()) / (pool * rate * (1 - rate))
+    chance = 2 * min(stats.chi2.cdf(scatter, len(sizes) - 1), stats.chi2.sf(scatter, len(sizes) - 1))
+    return [
+        Check(
+            name="cohorts vary as charged",
+            view="public",
+            holds=bool(chance >= level),
+            sentence=f"The sizes of {len(sizes)} cohorts vary {scatter / (len(sizes) - 1):.3g} times as much as those of coins.",
+            figures={"p_value": float(chance), "cohorts": float(len(sizes))},
+        )
+    ]
+
+
+def batches_check(ground: Ground, runs: Sequence[CanaryRun], view: View, *, level: float) -> list[Check]:
+    """Whether rows show more than they should at the rate that was charged, each with no more than the clip."""
+    tariff = ground.parts.tariff
+    if ground.unit != "example" or tariff.mechanism.moves_clip or tariff.mechanism.public_examples() is not None:
+        return []
+    shown, expected, variance = 0.0, 0.0, 0.0
+    for run in runs:
+        weights = run.sights[view].weights
+        shown += float(weights.shown[run.coins].sum())
+        expected += float(weights.expected[run.coins].sum())
+        variance += float(run.coins.sum()) * weights.variance / max(1, ground.clients) + float(
+            weights.expected[run.coins].sum()
+        )
+    chance = float(stats.norm.sf((shown - expected) / max(1e-12, variance) ** 0.5))
+    ratio = shown / max(1e-12, expected)
+    return [
+        Check(
+            name="batches as charged",
+            view=view,
+            holds=chance >= level,
+            sentence=f"Rows show {ratio:.3f} times as much as at the rate and the clip that were charged.",
+            figures={"p_value": chance, "ratio": ratio},
+        )
+    ]
+
+
 def sampling_check(ground: Ground, runs: Sequence[CanaryRun], *, level: float) -> list[Check]:
     """Cohorts of all runs against the event that rounds were charged with."""
     sampler = ground.parts.tariff.sampler
@@ -92,6 +140,7 @@ def sampling_check(ground: Ground, runs: Sequence[CanaryRun], *, level: float) -
         return []
     found = audit_sampling(draws, units=sampler.smallest_pool + 1, claimed=claimed, confidence=1 - level)
     return [
+        *_sizes_check(draws, claimed, sampler.smallest_pool, level=level),
         Check(
             name="drawn as charged",
             view="public",
@@ -99,5 +148,5 @@ def sampling_check(ground: Ground, runs: Sequence[CanaryRun], *, level: float) -
             sentence=f"Over {len(draws)} cohorts nobody is proven to be drawn at a rate above {found.rate_lower:.4g}; "
             f"{found.claimed_rate:.4g} was charged.",
             figures={"rate_lower": found.rate_lower, "claimed_rate": found.claimed_rate, "cohorts": float(len(draws))},
-        )
+        ),
     ]

@@ -19,6 +19,7 @@ for _group in (
     "catalogues",
     "demonstration",
     "provisioning",
+    "operating",
     "auditing",
     "watching",
     "federating",

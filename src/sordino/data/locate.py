@@ -16,6 +16,8 @@ from sordino.data.held import is_held
 from sordino.sentences import first_line, shown
 
 FOLDER_VARIABLE = "SORDINO_DATA"
+AT_NODES = "nodes"
+"""The source of an experiment whose rows lie with real nodes, each of which names its own file."""
 
 _BESIDE: ContextVar[Path | None] = ContextVar("beside", default=None)
 
@@ -69,6 +71,8 @@ def locate(source: str) -> KnownSource:
     """The data set meant by `source`: an embedded name, a path, a name in the data folder, or an object in memory."""
     if is_held(source):
         return KnownSource(name=source, format="memory", path=None)
+    if source == AT_NODES:
+        return KnownSource(name=AT_NODES, format="elsewhere", path=None)
     if source in EMBEDDED:
         return KnownSource(name=source, format="embedded", path=None)
     with _looking_at(source):

@@ -16,7 +16,7 @@ from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
 from sordino.data.held import held, is_held
 from sordino.data.labels import number_labels
-from sordino.data.locate import KnownSource, locate
+from sordino.data.locate import AT_NODES, KnownSource, locate
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.settings import Kind, SourceSettings
 
@@ -41,6 +41,11 @@ def find(settings: SourceSettings) -> tuple[Raw, str]:
 
 
 def _read(entry: KnownSource, settings: SourceSettings) -> Raw:
+    if entry.name == AT_NODES:
+        raise SordinoError(
+            f'[data] source = "{AT_NODES}" means rows that lie with real nodes, and none is here; set [engine] name = "flower", or name a '
+            "file."
+        )
     if is_held(entry.name):
         return held(entry.name)(settings)
     return EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)

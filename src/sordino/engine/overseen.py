@@ -11,8 +11,12 @@ from sordino.core import VIEWS, SordinoError, View
 from sordino.engine.logged import LOG
 from sordino.engine.record import RunRecord
 from sordino.nodes.log import read_log
+from sordino.nodes.provision import SERVER_LOG
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.ledger_file import read_book
+
+HERE = "federation"
+"""The folder of a federation where nobody says otherwise."""
 
 
 @dataclass
@@ -47,7 +51,8 @@ class Overseer:
         record = RunRecord(self.folder)
         if not record.experiment.exists():
             raise SordinoError(f"A run was expected in {self.folder}, but it holds none; check the path.")
-        experiment = record.read_experiment()["experiment"]
+        found = record.read_experiment()
+        experiment = found["experiment"]
         rows = read_log(self.folder / LOG)
         begun = _last(rows, "begun")
         done = _last(rows, "round").get("done", begun.get("done", 0))
@@ -65,7 +70,7 @@ class Overseer:
             "view": experiment["privacy"]["view"],
             "budget": experiment["privacy"]["epsilon"],
             "epsilon": dict(self._epsilon),
-            "nodes": [node.to_json() for node in nodes_seen(rows).values()],
+            "nodes": [node.to_json() for node in nodes_seen([*rows, *_seen_by_server(found, rows)]).values()],
             "logged": bool(rows),
         }
 
@@ -97,6 +102,16 @@ def nodes_seen(rows: list[dict[str, Any]]) -> dict[str, NodeSeen]:
             node.state = row["status"]
             node.last = row["time"] if row["status"] == "online" else node.last
     return dict(sorted(nodes.items()))
+
+
+def _seen_by_server(found: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the server of a federation has seen of nodes since the last thing that the run's own log tells."""
+    engine = found["experiment"]["engine"]
+    if engine["name"] != "flower":
+        return []
+    federation = Path(found["facts"]["folder"]) / (engine["federation"] or HERE)
+    since = rows[-1]["time"] if rows else ""
+    return [row for row in read_log(federation / SERVER_LOG) if row["time"] > since]
 
 
 def seconds_ago(time: str) -> float:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sordino.core import Norm, SordinoError, unknown
+from sordino.gradients.dense_chain import book_chain, bookable, find_chain
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
 from sordino.gradients.layers.booking import ROUNDING_UNITS
@@ -93,6 +94,7 @@ class ClippedGradients:
         self._first = model.get_parameter(self.trainable[0])
         _refuse_coarse_numbers(model, self.trainable)
         self._batch_dependent = batch_dependent_layers(model)
+        self._chain = find_chain(model)
         self._plans: dict[object, Plan] = {}
         self._warned: set[str] = set()
 
@@ -156,6 +158,9 @@ class ClippedGradients:
     def _book(self, inputs: Tensor, targets: Tensor, *, whole_rows: bool = False) -> dict[str, Booking]:
         plan = self._plan(inputs, targets)
         if not plan.obstacles:
+            if self._chain is not None and bookable(self._chain, inputs):
+                requests = self._requests[whole_rows]
+                return book_chain(self._chain, inputs, targets, requests=requests, loss=self._loss)
             try:
                 return record(
                     self._model,

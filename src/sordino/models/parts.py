@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,8 @@ class Net(nn.Module):
     Example:
         `Net(body=nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU()), head=nn.Linear(32, 10))`
     """
+
+    runs_children_in_order: ClassVar[bool] = True
 
     def __init__(self, *, body: nn.Module, head: nn.Module) -> None:
         super().__init__()

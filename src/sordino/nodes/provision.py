@@ -26,6 +26,7 @@ from sordino.nodes.pages import LIMITS_PAGE
 from sordino.nodes.roster import RosterFile, check_name
 from sordino.settings import validated
 
+SERVER_LOG = "server/log.jsonl"
 FEDERATION, ROSTER, SECRET = "federation.toml", "roster.jsonl", "processes.secret"
 
 

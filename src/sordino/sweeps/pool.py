@@ -6,7 +6,6 @@ share of the cores; the number of workers changes no bit of a run.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 import torch
 
 from sordino.core import SordinoError
+from sordino.cores import free_cores
 from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Experiment
 from sordino.sentences import first_line
@@ -89,7 +89,7 @@ class _Pool:
     def _start(self) -> tuple[BaseProcess, Connection]:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        threads = max(1, (os.cpu_count() or 1) // self._count)
+        threads = max(1, free_cores() // self._count)
         process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
         process.start()
         theirs.close()

@@ -27,7 +27,7 @@ class _Maps(nn.Module):
             nn.init.zeros_(one.weight)  # type: ignore[arg-type]
 
     def forward(self, rows: Tensor) -> Tensor:
-        found: Tensor = torch.stack([one(rows) for one in self.maps]).sum(0)
+        found: Tensor = torch.stack([one(rows.flatten(1)) for one in self.maps]).sum(0)
         return found
 
 

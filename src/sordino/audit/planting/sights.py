@@ -53,6 +53,21 @@ class Blanks:
         self.before = standard
 
 
+@dataclass(kw_only=True)
+class Weights:
+    """How much of canary rows showed, in clip bounds, against how often they should have been drawn."""
+
+    shown: Floats
+    expected: Floats
+    variance: float = 0.0
+    """Of one canary's sum, by noise alone."""
+
+    def add(self, canaries: NDArray[np.int64], shown: Floats, expected: float, variance: float) -> None:
+        self.shown[canaries] += shown
+        self.expected[canaries] += expected
+        self.variance += variance
+
+
 class Sight:
     """One view's onlooker over one run."""
 
@@ -62,6 +77,7 @@ class Sight:
         self.seen = np.zeros(ground.canaries, dtype=np.int64)
         """In how many releases each canary could show."""
         self.blanks = Blanks()
+        self.weights = Weights(shown=np.zeros(ground.canaries), expected=np.zeros(ground.canaries))
 
     def total(self, round_number: int, clip: float, value: Tensor, known: Sequence[Tensor] = ()) -> None:
         """A sum over the cohort, of which some shares may be `known` to the onlooker."""
@@ -97,13 +113,13 @@ class Sight:
         spread = tariff.price(client, round_number).noise_multiplier * clip * math.sqrt(maps * steps)
         rate = tariff.steps.rate(ground.sizes[client])
         contributed = clip * math.sqrt(maps)
+        self.weights.add(own, shown.numpy()[own] / contributed, rate * steps, (spread / contributed) ** 2)
         if steps == 1:
             self._score(own, shown.numpy()[own], 0, contributed, spread, rate)
         else:
             self.scores[own] += shown.numpy()[own] * contributed / spread**2
             self.seen[own] += 1
-        noise = spread / math.sqrt(maps) if maps > 1 else spread
-        self.blanks.add(apart[0, :, ground.canaries : ground.canaries + 128].flatten(), noise)
+        self.blanks.add(apart[0, :, ground.canaries : ground.canaries + 128].flatten(), spread)
 
     def _score(
         self, canaries: NDArray[np.int64], shown: Floats, number: int, clip: float, spread: float, rate: float

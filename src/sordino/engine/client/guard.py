@@ -61,6 +61,12 @@ class OwnGuard:
 
     def agree(self) -> None:
         """Agree to the plan, or refuse it with the limit that it breaks; one that was agreed to before costs nothing more."""
+        bills = self.check()
+        if self.ledger.agreed(self.run) is None:
+            self.ledger.agree(self.agreement, bills)
+
+    def check(self) -> Bills:
+        """What the plan costs, if the limits allow it; nothing is written."""
         self.limits.check_parts(self.experiment.model_dump(mode="json"))
         self.limits.check_method(self.experiment.method["name"], self.tariff.noise_drawn)
         for planned in self._planned_noise():
@@ -69,12 +75,12 @@ class OwnGuard:
         before = self.ledger.agreed(self.run)
         if before is None:
             self._check_limits(bills)
-            self.ledger.agree(self.agreement, bills)
         elif not before.same_plan(self.agreement) or not self.ledger.same_bills(self.run, bills):
             raise SordinoError(
                 f"This client agreed to a run {self.run[:8]}… with plan {before.plan}, but got plan {self.agreement.plan} under the same "
                 "name; a plan that changed is another run."
             )
+        return bills
 
     @property
     def agreement(self) -> Agreement:

@@ -50,12 +50,12 @@ class Link:
         address = f"[{host}]:{facts.port}" if ":" in host else f"{host}:{facts.port}"
         control = Control(address=address, authority=made.server / CA_CERTIFICATE)
         control.agree_with({member.name: member.public for member in members})
-        registered = {node.name: node.number for node in control.nodes()}
+        registered = {node.public: node.number for node in control.nodes()}
         names = tuple(member.name for member in members)
         return Link(
             mailbox=Mailbox.open(address, made.server),
             names=names,
-            numbers=tuple(registered[name] for name in names),
+            numbers=tuple(registered[b" ".join(member.public.split()[:2])] for member in members),
         )
 
     def tell(self, letters: Sequence[Letters], *, seconds: float) -> dict[int, list[Message] | str]:

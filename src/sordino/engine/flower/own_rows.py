@@ -40,11 +40,7 @@ class OwnRows:
     @staticmethod
     def read(file: Path, resolved: Resolved) -> OwnRows:
         """Read a node's file; what only its rows could tell, such as undeclared classes, is refused."""
-        if resolved.source.class_count is None:
-            raise SordinoError(
-                "On real nodes the classes are part of the plan, because a node's rows must not tell them; write [data.options] classes = "
-                "[...] or their number."
-            )
+        check_declared(resolved)
         settings = dataclasses.replace(resolved.source, source=str(file), limit=None, client_column=None)
         source = load(settings, seed=resolved.experiment.seed, test=Elsewhere())
         refuse_guessed_words(resolved, source)
@@ -75,3 +71,12 @@ class OwnRows:
         rows = cached_outputs(whole, self.train, here)
         held_out = None if self.held_out is None else cached_outputs(whole, self.held_out, here)
         return Entered(net=Net(body=nn.Identity(), head=whole.head), rows=rows, held_out=held_out)
+
+
+def check_declared(resolved: Resolved) -> None:
+    """Refuse a plan for which a node's rows would have to tell the classes."""
+    if resolved.source.class_count is None:
+        raise SordinoError(
+            "On real nodes the classes are part of the plan, because a node's rows must not tell them; write [data.options] classes = "
+            "[...] or their number."
+        )

@@ -14,10 +14,11 @@ import argparse
 import json
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,16 +28,22 @@ from sordino.engine.client.limits import read_limits
 from sordino.engine.client.session import Own, Session
 from sordino.engine.flower.kept import Kept
 from sordino.engine.flower.leash import end_with
-from sordino.engine.flower.own_rows import OwnRows
+from sordino.engine.flower.own_rows import OwnRows, check_declared
 from sordino.engine.hello import Beginning
 from sordino.engine.noise_sources import client_noise_seed
 from sordino.engine.resolved import Resolved, resolve
 from sordino.engine.wire.lengths import receive_bytes, send_bytes
 from sordino.engine.wire.message import Message
 from sordino.experiment import experiment as checked
+from sordino.nodes.log import JsonLog
+from sordino.nodes.state import LOG
 
 LARGEST = 1 << 36
 """Bytes of a message from the server, which is trusted with memory."""
+UNFIT = (
+    "The rows of node {} do not fit this plan; its operator sees why with `sordino preflight KIT --data FILE --experiment FILE`, and only "
+    "there, because the reason may name a row."
+)
 
 
 @dataclass(kw_only=True)
@@ -55,12 +62,22 @@ class NodeWorker:
     _rows: dict[str, OwnRows] = field(default_factory=dict, init=False)
 
     def say(self, letter: bytes) -> Message:
-        """To one letter; what goes wrong is told as a sentence."""
+        """To one letter; what goes wrong is told as a sentence, to the server and in the node's own log."""
+        content: Mapping[str, Any] = {}
         try:
             message = Message.from_bytes(letter)
-            return self._said_to(message)
+            content = message.content
+            said = self._said_to(message)
         except SordinoError as error:
+            self._log("refused", because=str(error), run=content.get("run"), round=content.get("round"))
             return Message(content={"what": "refused", "because": str(error)})
+        if said.content["what"] == "answer":
+            lines = [grant["line"] for grant in content["grants"].values()]
+            self._log("released", run=self._run, round=content["round"], kind=content["kind"], line=lines[0])
+        return said
+
+    def _log(self, event: str, **facts: Any) -> None:
+        JsonLog(self.state / LOG).write(event, **facts)
 
     def _said_to(self, message: Message) -> Message:
         what, content = message.content["what"], message.content
@@ -115,6 +132,8 @@ class NodeWorker:
             server=self.server,
         )
         self._session, self._run = Session(begin, own, rows), begin.run
+        name, plan = resolved.experiment.name, resolved.experiment.fingerprint()
+        self._log("agreed", run=begin.run, name=name, server=self.server, plan=plan)
         return Message(content={"what": "done"})
 
     def _recall(self, rounds: int) -> None:
@@ -122,11 +141,15 @@ class NodeWorker:
             self._kept.recall(self._session.personal, rounds)
 
     def _own_rows(self, resolved: Resolved) -> OwnRows:
-        """Read once for each way in which experiments use them."""
+        """Read once for each way in which experiments use them. What is wrong with rows may name one, so it is not told."""
+        check_declared(resolved)
         data = resolved.experiment.data
         key = repr((resolved.source, data.test, resolved.experiment.seed))
         if key not in self._rows:
-            self._rows = {key: OwnRows.read(self.data, resolved)}
+            try:
+                self._rows = {key: OwnRows.read(self.data, resolved)}
+            except SordinoError as error:
+                raise SordinoError(UNFIT.format(self.name)) from error
         return self._rows[key]
 
     def _refuse_seeded(self, resolved: Resolved) -> None:

@@ -30,9 +30,12 @@ def dense_layers(net: Net) -> list[tuple[str, nn.Module]] | None:
     """The layers of a plain chain of dense layers, in order, or None where the model is anything else.
 
     Only torch's own layers and ours count, as they are: a subclass, a hook or a forward of its own may compute
-    something else.
+    something else. A layer without parameters may stand in several places; one with parameters, or the parameters by themselves, in one.
     """
-    layers = [(name, module) for name, module in net.named_modules() if not list(module.children())]
+    everything = net.named_modules(remove_duplicate=False)
+    layers = [(name, module) for name, module in everything if not list(module.children())]
+    if len(list(net.named_parameters(remove_duplicate=False))) > len(list(net.parameters())):
+        return None
     chain = all(type(module) in _CHAINS for module in net.modules() if list(module.children()))
     known = all(type(module) in _LAYERS and not getattr(module, "inplace", False) for _, module in layers)
     return layers if chain and known and not any(_changed(module) for module in net.modules()) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from sordino.cores import free_cores
 from sordino.kernels import fastest
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, Net
@@ -34,7 +34,7 @@ class Workers:
     """Every thread has a model of its own to work in."""
 
     def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
-        self._count = workers or (1 if device.type != "cpu" else os.cpu_count() or 1)
+        self._count = workers or (1 if device.type != "cpu" else free_cores())
         self._space, self._seed, self._device = space, seed, device
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
         for _ in range(self._count):

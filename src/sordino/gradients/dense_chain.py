@@ -1,0 +1,106 @@
+"""Chains of dense layers, booked by hand: the bookings of the tape, without a graph of layers and hooks on them.
+
+A small model's private step spends more time on autograd's nodes than on numbers. Here only the loss has a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from sordino.gradients.layers import Booking, Capture, Request
+from sordino.gradients.layers.linear import book_linear
+from sordino.gradients.tape import PRECISE, PerExampleLoss, per_example_losses
+
+Chain = Sequence[tuple[str, nn.Module]]
+"""Layers by name, each of which gets what the one before it gave."""
+
+_SLOPES: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
+    nn.ReLU: lambda grads, outputs: torch.ops.aten.threshold_backward(grads, outputs, 0),
+    nn.Tanh: torch.ops.aten.tanh_backward,
+    nn.Sigmoid: torch.ops.aten.sigmoid_backward,
+    nn.Identity: lambda grads, outputs: grads,
+}
+"""How gradients pass an activation, from what came out of it."""
+
+IN_ORDER = "runs_children_in_order"
+"""A class that has this attribute itself, and true, gives its children in turn what the one before them gave."""
+
+
+def find_chain(model: nn.Module) -> Chain | None:
+    """The model's layers if it is a plain chain of dense ones, else None.
+
+    Only torch's own layers count, as they are: a subclass, a hook or a forward of its own may compute something else.
+    Inputs are flattened before the first dense layer or not at all.
+    """
+    modules = list(model.named_modules(remove_duplicate=False))  # one activation may stand in several places
+    parents = [module for _, module in modules if list(module.children())]
+    layers = [(name, module) for name, module in modules if not list(module.children())]
+    in_order = all(type(parent) is nn.Sequential or vars(type(parent)).get(IN_ORDER, False) for parent in parents)
+    if not in_order or any(_changed(module) for _, module in modules):
+        return None
+    while layers and type(layers[0][1]) is nn.Flatten:
+        layers = layers[1:]
+    known = all(type(layer) is nn.Linear or (type(layer) in _SLOPES and not _inplace(layer)) for _, layer in layers)
+    return layers if known and layers and type(layers[0][1]) is nn.Linear else None
+
+
+@torch.no_grad()
+def book_chain(
+    chain: Chain, inputs: Tensor, targets: Tensor, *, requests: Mapping[str, Request], loss: PerExampleLoss
+) -> dict[str, Booking]:
+    """What `tape.record` gives for this model."""
+    fed: list[Tensor] = []
+    hidden = inputs.detach().flatten(1)
+    for _, layer in chain:
+        fed.append(hidden)
+        hidden = linear(hidden, layer.weight, layer.bias) if isinstance(layer, nn.Linear) else layer(hidden)
+    grads, outputs = _slope_of(loss, hidden, targets), hidden
+    bookings: dict[str, Booking] = {}
+    left = {name for name, _ in chain} & set(requests)
+    for (name, layer), given in zip(reversed(chain), reversed(fed), strict=True):
+        if not isinstance(layer, nn.Linear):
+            grads, outputs = _SLOPES[type(layer)](grads, outputs), given
+            continue
+        if name in left:
+            left.remove(name)
+            for parameter, booking in book_linear(Capture(layer, given, given._version), grads, requests[name]).items():
+                bookings[f"{name}.{parameter}" if name else parameter] = booking
+        if not left:
+            break
+        grads, outputs = grads @ layer.weight, given
+    return bookings
+
+
+def bookable(chain: Chain, inputs: Tensor) -> bool:
+    """Whether this batch is what the chain expects, in numbers that norms can be taken of."""
+    first = chain[0][1]
+    assert isinstance(first, nn.Linear)
+    return (
+        inputs.dtype in PRECISE
+        and inputs.dtype == first.weight.dtype
+        and inputs[:1].numel() == first.in_features
+        and not torch.is_autocast_enabled(inputs.device.type)
+        and not any(_changed(layer) for _, layer in chain)
+    )
+
+
+def _slope_of(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The gradient of every example's loss by its own outputs."""
+    with torch.enable_grad():
+        asked = outputs.detach().requires_grad_()
+        losses = per_example_losses(loss, asked, targets)
+        (slope,) = torch.autograd.grad(losses, asked, torch.ones_like(losses))
+    return slope
+
+
+def _changed(module: nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module) or bool(getattr(module, "parametrizations", None))
+
+
+def _inplace(layer: nn.Module) -> bool:
+    return bool(getattr(layer, "inplace", False))
