@@ -1,4 +1,4 @@
-# Two commands for newcomers: `make demo` and `make test`. Each builds its own virtual environment first.
+# Three commands for newcomers: `make demo`, `make federation` and `make test`. Each builds its own virtual environment first.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin

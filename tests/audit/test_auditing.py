@@ -57,7 +57,7 @@ def noise_forgotten(patch):
         ({"name": "dp-sgd", "where": "one-place", "batch_size": 100}, "central", {"public", "client"}),
         ("fedavg", "central", set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),  # sets have no order of their own
 )
 def test_without_noise_every_canary_that_was_drawn_is_told_from_those_that_are_out(
     method, noise, views, tmp_path, monkeypatch
@@ -113,6 +113,8 @@ def test_the_command_writes_a_record_and_says_by_its_exit_code_whether_the_ledge
     assert "holds" in done.output and "power" in done.output
     record = json.loads((tmp_path / "audits" / "audited" / "audit.json").read_text())
     assert record["kind"] == "audit" and record["views"]["public"]["holds"] and list(record["views"]) == ["public"]
+    shown = CliRunner().invoke(app, ["show", "audits/audited"])
+    assert shown.exit_code == 0 and "power" in shown.output, shown.output
     noise_forgotten(monkeypatch)
     done = CliRunner().invoke(app, ["audit", str(path), "--budget", "1s", "--json"])
     assert done.exit_code == 1

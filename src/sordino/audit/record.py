@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.engine.damaged import read_json_object
 from sordino.engine.record import RunRecord
 from sordino.files import make_folder, to_json, write_whole
 
 AUDIT, ATTACK = "audit.json", "attack.json"
-_KEYS = {"schema": int, "kind": str, "name": str}
 
 
 def write_found(folder: Path, file: str, content: Mapping[str, Any]) -> Path:
@@ -32,12 +30,3 @@ def publish_audit(folder: Path, content: Mapping[str, Any]) -> Path:
             "have one; leave --publish out."
         )
     return write_found(release, AUDIT, content)
-
-
-def read_found(folder: Path) -> list[dict[str, Any]]:
-    """The audit and the attack that lie in a folder, if any."""
-    found = []
-    for name in (AUDIT, ATTACK):
-        if (folder / name).exists():
-            found.append(read_json_object(folder / name, _KEYS, advice="remove it, or audit again"))
-    return found

@@ -41,12 +41,18 @@ def audit(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Audit the audits: broken twins of real parts, each to be caught.")
     ] = False,
+    every_method: Annotated[
+        bool, typer.Option("--all", help="Audit small experiments of every method and placement; --budget is for each.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold the ledger's ε against what canaries in real rounds prove from outside; exit code 1 where they prove more."""
     seconds = read_seconds(budget)
     if self_test:
         _self_test(as_json)
+        return
+    if every_method:
+        _every_method(seconds, out, as_json)
         return
     if target is None:
         raise SordinoError(
@@ -125,6 +131,23 @@ def attack(
     write_found(place, ATTACK, content)
     show_value(content, as_json, lambda: attack_report(content, place))
     if not content["holds"]:
+        raise typer.Exit(BEATEN)
+
+
+def _every_method(seconds: float, out: Path | None, as_json: bool) -> None:
+    with quick_imports():
+        from sordino.audit.catalogue import audit_catalogue
+        from sordino.files import make_folder, write_whole
+        from sordino.report.audit_progress import watching_stages
+        from sordino.report.audit_table import catalogue_markdown, catalogue_report
+
+    with watching_stages(quiet=as_json) as progress:
+        content = audit_catalogue(budget_seconds=seconds, progress=progress)
+    if out is not None:
+        make_folder(out)
+        write_whole(out / "audits.md", (catalogue_markdown(content) + "\n").encode())
+    show_value(content, as_json, lambda: catalogue_report(content))
+    if not all(one["holds"] for one in content):
         raise typer.Exit(BEATEN)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -93,3 +93,44 @@ def self_test_report(found: Mapping[str, Any]) -> list[RenderableType]:
         else "The self-test fails where a line is red: a twin was missed, or a real part alarmed."
     )
     return [table, Text(sentence, style="green" if found["holds"] else "bold red")]
+
+
+def catalogue_report(found: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Every method and placement on one table: for each view ε by the ledger, proven, and the power."""
+    table = Table(
+        title="Every method, placement and view: ε by the ledger / proven / power",
+        box=SIMPLE_HEAD,
+        caption=f"∞: nothing is promised there. {CANNOT}",
+    )
+    for column in ("method", "noise", *VIEWS):
+        table.add_column(column, justify="right" if column in VIEWS else "left")
+    for one in found:
+        cells = [_three(one["views"].get(view)) for view in VIEWS] if not one["refused"] else ["refused", "", ""]
+        table.add_row(one["method"], one["noise"], *cells)
+    return [table, Text(catalogue_sentence(found))]
+
+
+def catalogue_sentence(found: Sequence[Mapping[str, Any]]) -> str:
+    """How many were audited, and how many beaten."""
+    audited = [entry for one in found for entry in one["views"].values() if entry["audited"]]
+    checks = [check for one in found for check in one["checks"]]
+    beaten, alarms = sum(not entry["holds"] for entry in audited), sum(not check["holds"] for check in checks)
+    return f"{len(audited)} promises were audited and {beaten} beaten; of {len(checks)} tests beside them {alarms} alarmed."
+
+
+def catalogue_markdown(found: Sequence[Mapping[str, Any]]) -> str:
+    """The same as a page's table."""
+    lines = [f"| method | noise | {' | '.join(VIEWS)} |", "|---|---|---|---|---|"]
+    for one in found:
+        if one["refused"]:
+            lines.append(f"| `{one['method']}` | {one['noise']} | refused | | |")
+            continue
+        cells = " | ".join(_three(one["views"].get(view)) for view in VIEWS)
+        lines.append(f"| `{one['method']}` | {one['noise']} | {cells} |")
+    return "\n".join([*lines, "", catalogue_sentence(found)])
+
+
+def _three(entry: Mapping[str, Any] | None) -> str:
+    if entry is None or not entry["audited"]:
+        return "∞"
+    return " / ".join(epsilon_text(entry[key]) for key in ("claimed_epsilon", "proven_epsilon", "power"))

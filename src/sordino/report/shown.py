@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sordino.engine.record import RunRecord, read_summary
 from sordino.engine.verify import verify
+from sordino.report.findings import drawn_found, read_found
 from sordino.report.scores import scores_tables
 from sordino.report.sweep_table import sweep_report
 from sordino.report.terminal import curve, summary_table, verification_table
@@ -24,18 +25,23 @@ class Shown:
     """A folder and what it holds."""
 
     folder: Path
-    kind: Literal["run", "sweep", "verification"]
+    kind: Literal["run", "sweep", "verification", "findings"]
     content: dict[str, Any]
 
 
 def content_of(folder: Path, *, verified: bool) -> Shown:
-    """A run's summary and metrics, a sweep's rows, or whether a run's ledger holds together."""
+    """A run's summary and metrics, a sweep's rows, an audit or attack, or whether a run's ledger holds together."""
     if verified:
         return Shown(folder=folder, kind="verification", content=verify(folder))
     if (folder / SWEEP).exists():
         return Shown(folder=folder, kind="sweep", content=read_results(folder))
-    summary = read_summary(folder)
-    return Shown(folder=folder, kind="run", content={**summary, "metrics": RunRecord(folder).read_metrics()})
+    found = read_found(folder)
+    if found and not RunRecord(folder).experiment.exists():
+        return Shown(folder=folder, kind="findings", content={"found": found})
+    summary, metrics = read_summary(folder), RunRecord(folder).read_metrics()
+    return Shown(
+        folder=folder, kind="run", content={**summary, "metrics": metrics, **({"found": found} if found else {})}
+    )
 
 
 def drawn(shown: Sequence[Shown]) -> list[RenderableType]:
@@ -53,4 +59,6 @@ def drawn(shown: Sequence[Shown]) -> list[RenderableType]:
     for one in shown:
         if one.kind == "sweep":
             parts += sweep_report(one.content)
+        for found in one.content.get("found", ()):
+            parts += drawn_found(one.folder, found)
     return parts

@@ -98,7 +98,7 @@ def _by_lbfgs(
         return distance
 
     for _ in range(max(1, iterations // 20)):
-        distance = float(optimiser.step(closure))
+        distance = float(optimiser.step(closure).detach())
         if distance < least and bool(images.isfinite().all()):
             best, least = images.detach().clone(), distance
         if not bool(images.isfinite().all()) or distance < 1e-12:
@@ -119,7 +119,7 @@ def _cosine(seen: Seen, iterations: int, generator: torch.Generator) -> tuple[Te
         images.grad = torch.autograd.grad(loss + SMOOTHNESS * total_variation(images), images)[0].sign()
         optimiser.step()
         schedule.step()
-        distance = float(loss)
+        distance = float(loss.detach())
     return images.detach(), distance
 
 

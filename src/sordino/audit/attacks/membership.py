@@ -28,7 +28,7 @@ from sordino.models import Net
 Floats = NDArray[np.float64]
 MOST_ROWS = 4000
 WHY = "whoever holds the published model and a row can do it"
-WHY_SHADOWS = "the onlooker needs rows of the same kind, half of them the very rows in doubt, to train shadow models on"
+WHY_SHADOWS = "the onlooker needs rows of the same kind, the very rows in doubt among them, to train shadow models on"
 WHY_USERS = "the onlooker needs all rows of a client; other users are made up of test rows, in numbers as clients have"
 
 
@@ -78,6 +78,7 @@ def infer_membership(
             make,
             pool,
             count=shadows,
+            share=len(members) / len(pool),
             epochs=epochs,
             seed=seed,
             progress=lambda done, total: progress("shadow models", done, total),

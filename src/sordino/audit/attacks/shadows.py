@@ -1,4 +1,4 @@
-"""Shadow models: the same kind of model on random halves of the rows, trained all at once where they are small and dense."""
+"""Shadow models: the same kind of model on rows drawn by lot, trained all at once where they are small and dense."""
 
 from __future__ import annotations
 
@@ -58,18 +58,19 @@ def train_shadows(
     rows: Examples,
     *,
     count: int,
+    share: float,
     epochs: int,
     seed: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Shadows:
-    """Train `count` models on random halves of `rows`; `make` builds one from a seed."""
+    """Train `count` models, each on a `share` of `rows` drawn by lot; `make` builds one from a seed.
+
+    The share is that of the members among all rows, so that shadow models know as many rows as the model that is attacked.
+    """
     rng = np.random.default_rng([seed, 5])
     inside = np.zeros((count, len(rows)), dtype=bool)
-    for place in range(0, count, 2):
-        half = rng.permutation(len(rows))[: len(rows) // 2]
-        inside[place, half] = True
-        if place + 1 < count:
-            inside[place + 1] = ~inside[place]
+    for place in range(count):
+        inside[place, rng.permutation(len(rows))[: max(1, round(share * len(rows)))]] = True
     job = LocalSgd(epochs=epochs, batch_size=32, learning_rate=0.1, momentum=0.5)
     found = np.zeros(inside.shape)
     for begin in range(0, count, AT_ONCE):
