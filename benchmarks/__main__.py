@@ -12,16 +12,21 @@ from benchmarks.effort import QUICK_VARIABLE
 from benchmarks.history import keep, slips
 from benchmarks.machine import BUSY, busy_cores, machine
 from benchmarks.report import Results, print_tables, write_files
-from benchmarks.runner import BENCHMARKS, Failed, run
+from benchmarks.runner import APART, BENCHMARKS, Failed, run
 from benchmarks.targets import TARGETS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHMARKS)}; default all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"any of {', '.join([*BENCHMARKS, *APART])}; default all but {APART[0]}",
+    )
     parser.add_argument("--quick", action="store_true", help="few repeats: checks the benchmarks, not the speed")
     chosen = parser.parse_args()
-    if unknown := set(chosen.names) - set(BENCHMARKS):
+    if unknown := set(chosen.names) - {*BENCHMARKS, *APART}:
         parser.error(f"there is no benchmark called {', '.join(sorted(unknown))}; choose from {', '.join(BENCHMARKS)}")
     if chosen.quick:
         os.environ[QUICK_VARIABLE] = "1"

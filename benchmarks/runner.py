@@ -24,6 +24,9 @@ BENCHMARKS = (
     "smoothing_share",
 )
 
+APART = ("federation_load",)
+"""Measured when named, and not by `make bench`: it takes five minutes and both cores for itself."""
+
 _ROWS = "@rows "
 
 

@@ -184,6 +184,12 @@ TARGETS: tuple[Target, ...] = (
         measured=lambda rows: find(rows, clients=100_000)["ratio to 100 clients"],
         at_most=1.1,
     ),
+    Target(
+        name="round over 16 real nodes / plain Flower's FedAvg with the same nodes",
+        benchmark="federation_load",
+        measured=lambda rows: rows[0]["ratio to plain Flower"],
+        at_most=1.3,
+    ),
     *(target for model in SMOOTHED_MODELS for target in _smoothing_targets(model)),
     Target(name="secure Gaussian noise / torch.randn", benchmark="noise", measured=_worst_noise, at_most=1.0),
 )

@@ -7,6 +7,8 @@ kernels under ASAN and UBSAN.
 from __future__ import annotations
 
 from torture.disk import disk
+from torture.federation import federation
+from torture.federation_bits import federation_bits
 from torture.ground import Part
 from torture.kills import kills
 from torture.mutations import mutations
@@ -19,4 +21,6 @@ PARTS: dict[str, Part] = {
     "races": races,
     "mutations": mutations,
     "tampering": tampering,
+    "federation": federation,
+    "federation-bits": federation_bits,
 }

@@ -57,7 +57,7 @@ def noise_forgotten(patch):
         ({"name": "dp-sgd", "where": "one-place", "batch_size": 100}, "central", {"public", "client"}),
         ("fedavg", "central", set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),  # sets have no order of their own
 )
 def test_without_noise_every_canary_that_was_drawn_is_told_from_those_that_are_out(
     method, noise, views, tmp_path, monkeypatch

@@ -67,3 +67,21 @@ def test_a_plan_beyond_a_nodes_limits_is_refused_with_its_reason(at_nodes, local
     finally:
         page.write_text(before)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_nodes_keep_comes_back_to_the_same_bits(settings, at_nodes, local, tmp_path):
+    """A run is cut off after its first round and goes on: personal models are as they were then."""
+
+    def cut(moment):
+        if moment.stage == "training" and moment.done == 1:
+            raise KeyboardInterrupt
+
+    changes = {"rounds": 2, "seed": 9, "method": {"name": "centaur"}}
+    made = at_nodes(**changes)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(made, tmp_path / "cut", watch=cut)
+    run_experiment(made, tmp_path / "cut", resume=True)
+    run_experiment(experiment(settings(**changes)), tmp_path / "whole")
+    bits = [(tmp_path / place / "model.safetensors").read_bytes() for place in ("cut", "whole")]
+    assert bits[0] == bits[1]
+    assert [found["releases"] for found in agree(local, tmp_path / "cut")] == [2, 2, 2]

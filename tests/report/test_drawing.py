@@ -115,3 +115,22 @@ def test_long_lines_and_large_maps_stay_small():
         columns_are="c",
     )
     assert len(heat.svg(680)) < 60_000
+
+
+def test_a_figure_is_a_file_of_its_own(tmp_path):
+    from io import BytesIO
+
+    from PIL import Image
+
+    from sordino.core import SordinoError
+    from sordino.report.drawing.standalone import write_figure
+
+    write_figure(FIGURES[0], tmp_path / "front.svg")
+    root = ElementTree.fromstring((tmp_path / "front.svg").read_text())
+    assert "var(--" not in (tmp_path / "front.svg").read_text()
+    write_figure(FIGURES[0], tmp_path / "front.png")
+    image = Image.open(BytesIO((tmp_path / "front.png").read_bytes())).convert("RGB")
+    assert image.width == 2 * float(root.get("width"))
+    assert (0, 0x64, 0xB0) in {colour for _, colour in image.getcolors(1 << 20)}
+    with pytest.raises(SordinoError, match=r"written as \.svg or \.png"):
+        write_figure(FIGURES[0], tmp_path / "front.gif")

@@ -1,6 +1,7 @@
 """The report of real runs: what it tells, what it must not tell, and that nothing in it is a stranger's."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def page(folder, tmp_path_factory):
 
 
 def test_a_page_has_every_section_and_loads_nothing(page):
-    assert [name for name in SECTIONS if f'<section id="{name}"' not in page] == ["smoothing"]
+    assert [name for name in SECTIONS if f'<section id="{name}"' not in page] == ["audits", "smoothing"]
     assert not re.findall(r'(?:src|href)="(?!#)[^"]+"', page)
     assert not re.findall(r"url\(|@import|fetch\(|XMLHttpRequest", page)
     assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
@@ -129,3 +130,47 @@ def test_data_that_are_gone_are_told_of(tmp_path):
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(SordinoError, match="holds no finished run"):
         tell([tmp_path])
+
+
+VERDICT = {"claimed_epsilon": 3.0, "delta": 1e-3, "because": "", "holds": True, "audited": True}
+PROVEN = {**VERDICT, "proven_epsilon": 1.2, "power": 2.0, "bound": "one-run", "canaries": 40}
+CURVE = {"fpr": [0.0, 0.5, 1.0], "tpr": [0.0, 0.6, 1.0], "allowed": [0.1, 1.0, 1.0]}
+
+
+def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
+    from PIL import Image
+
+    from sordino.files import to_json
+
+    run = tmp_path / "run"
+    shutil.copytree(folder / "loud-1", run)
+    views = {"public": PROVEN, "server": {**VERDICT, "claimed_epsilon": float("inf"), "audited": False}}
+    audit = {
+        "views": views,
+        "holds": True,
+        "confidence": 0.95,
+        "checks": [{"view": "public", "sentence": "noise <as> charged"}],
+    }
+    member = {"attack": "lira", "view": "public", "auc": 0.55, "curve": CURVE}
+    inverted = {"attack": "dlg", "view": "server", "defence": "none", "batch": 1, "psnr": 31.0, "ssim": 0.9}
+    attack = {
+        "picture": "images.png",
+        "membership": [member],
+        "inversion": [{**inverted, "realistic": True, "why": ""}],
+    }
+    (run / "audit.json").write_text(to_json(audit))
+    (run / "attack.json").write_text(to_json(attack))
+    Image.new("L", (4, 4)).save(run / "images.png")
+    page = page_of([run], tmp_path / "page.html")
+    told = words(section(page, "audits"))
+    assert "Every audit holds." in told
+    assert "1.200 2.000 40 holds" in told
+    assert "nothing is promised here" in told
+    assert "noise &lt;as&gt; charged" in told
+    assert "Membership by lira, public view: AUC 0.550" in told
+    assert 'src="data:image/png;base64,' in page
+    (run / "attack.json").write_text(to_json({**attack, "picture": "../run/../../secret.png"}))
+    (run / "audit.json").write_text(to_json({**audit, "holds": False}))
+    page = page_of([run], tmp_path / "page.html")
+    assert "leaks more than its ledger claims" in page
+    assert "data:image" not in section(page, "audits")

@@ -52,6 +52,9 @@ def compare(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write all runs, one row per seed.")
     ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="SVG|PNG", help="Also draw accuracy over ε into this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Which loses least at a budget: accuracy over ε with seeds, and whether differences are more than noise."""
@@ -68,6 +71,10 @@ def compare(
         from sordino.report.comparison.tidy import write_csv
 
         write_csv(runs, csv)
+    if figure is not None:
+        from sordino.report.page.writing import draw_fronts
+
+        draw_fronts(folders, figure, by=by, view=seen_by, epsilon=epsilon)
     content = comparison_content(contests, folders)
     show_value(content, as_json, lambda: comparison_report(contests, about_choice=content["about_the_choice"]))
 

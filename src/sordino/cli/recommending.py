@@ -40,8 +40,10 @@ def recommend(
         from sordino.report.comparison.comparing import compare
         from sordino.report.comparison.runs import find_runs
         from sordino.report.sweep_progress import watching_sweep
+        from sordino.sweeps.cases import take_cases
 
     table = read_table(file, tuple(overrides or ()))
+    take_cases(table)  # those of a sweep's file are for sweeps
     begin = file.resolve().parent
     place = Path("recommendations") / f"{table['name']}-{epsilon:g}"
     stand_in = make_stand_in(table, proxy, place, folder=begin)

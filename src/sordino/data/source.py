@@ -34,6 +34,7 @@ __all__ = [
     "labels_and_columns",
     "load",
     "test_labels",
+    "training_rows",
 ]
 
 _SPLIT_STREAM, _TEST_STREAM = 0x5011, 0x5012
@@ -201,6 +202,12 @@ def labels_and_columns(
     raw, name = _find(settings, test)
     rows, _ = _rows(raw, settings, seed, test)
     return _labels(raw, raw.train, rows, settings, f"The training split of {name!r}"), _columns(raw, rows)
+
+
+def training_rows(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> Array:
+    """Which rows of the file train, in the order of `load`."""
+    raw, _ = _find(settings, test)
+    return _rows(raw, settings, seed, test)[0]
 
 
 def test_labels(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_SAID) -> Array | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,6 +68,10 @@ class Federated:
         """The rows on which this client evaluates a model."""
         assert self.held_out is not None
         return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
+
+    def facts(self) -> dict[str, Any]:
+        """What a run must find again when it goes on, besides what it can look up here."""
+        return {}
 
     def close(self) -> None:
         """Nothing is held open where the data lie in this process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,13 +47,13 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def gather(resolved: Resolved) -> Federated:
-    """Who holds which rows: dealt out here, or declared by nodes that keep theirs."""
+def gather(resolved: Resolved, settled: Mapping[str, Any] | None) -> Federated:
+    """Who holds which rows: dealt out here, or declared by nodes that keep theirs; a run that goes on has that `settled`."""
     if resolved.experiment.engine.name == "flower":
         needs_flower()
         from sordino.engine.flower.meeting import meet_nodes
 
-        return meet_nodes(resolved)
+        return meet_nodes(resolved, settled or {})
     return federate(resolved)
 
 

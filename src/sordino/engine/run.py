@@ -90,7 +90,7 @@ def run_experiment(
             closing.enter_context(record.locked())
         settled = record.settled(experiment, resume=resume or finish)
         resolved = resolve(experiment)
-        federated = gather(resolved)
+        federated = gather(resolved, settled)
         closing.callback(federated.close)
         setup = prepare(
             resolved,
@@ -144,6 +144,7 @@ class _Run:
             **setup.tariff.multipliers.to_json(),
             "data_digest": data_digest,
             "folder": str(folder),
+            **setup.loaded.facts(),
         }
         self.schedule = facts["schedule"]
         self._log = JsonLog(None if setup.experiment.engine.name == "simulate" else record.folder / LOG)

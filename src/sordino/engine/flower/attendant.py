@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from flwr.app.error import Error
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from sordino.core import SordinoError
@@ -28,7 +30,7 @@ from sordino.engine.wire.lengths import receive_bytes, send_bytes
 
 LARGEST = 1 << 36
 """Bytes of a message; the SuperNode on the same machine is trusted with memory."""
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.25
 _NODE_SECONDS = 30.0
 
 Log = Callable[[str], None]
@@ -100,22 +102,29 @@ class Attendant:
     seals: SealReader
     worker: Worker
     log: Log
+    _working: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def serve(self) -> None:
-        """Take one task after the other, for ever."""
+        """Take tasks for ever, each in a thread: one whose message never arrives whole, because its server was killed, waits alone."""
         client = runtime_client(self.address, component="SuperExec", seconds=_NODE_SECONDS, secret=self.secret)
         while True:
             try:
                 found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
                 if found.HasField("task") and found.token:
-                    self._serve_one(str(found.token))
-                    continue
+                    threading.Thread(target=self._serve_one, args=(str(found.token),), daemon=True).start()
             except httpx.HTTPError as error:
                 self.log(f"The SuperNode cannot be reached ({error}).")
-            self.worker.rest()
+            with self._working:
+                self.worker.rest()
             time.sleep(_LOOK_SECONDS)
 
     def _serve_one(self, token: str) -> None:
+        try:
+            self._answer_task(token)
+        except (httpx.HTTPError, RuntimeError, ObjectPullError) as error:
+            self.log(f"A request could not be answered ({error}).")
+
+    def _answer_task(self, token: str) -> None:
         client = runtime_client(self.address, component="flwr-clientapp", seconds=_NODE_SECONDS, token=token)
         heartbeat = Heartbeat(client)
         details = ""
@@ -133,8 +142,10 @@ class Attendant:
         """What is sent back, and what went wrong: a request that the server did not seal is not even shown to the worker."""
         try:
             letters = self.seals.opened(message.content)
-            return Message(content=packed(self.worker.answer(letters)), reply_to=message), ""
+            with self._working:
+                said = self.worker.answer(letters)
+            return Message(content=packed(said), reply_to=message), ""
         except SordinoError as error:
             self.log(str(error))
-            said = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=str(error))
-            return Message(said, reply_to=message), str(error)
+            failed = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=str(error))
+            return Message(failed, reply_to=message), str(error)

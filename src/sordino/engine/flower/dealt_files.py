@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from sordino.data.evaluation_rows import Charged
+from sordino.data.evaluation_rows import Charged, SeparateSource
 from sordino.data.examples import Examples
+from sordino.data.locate import locate
+from sordino.data.partition import Rows
+from sordino.data.source import training_rows
+from sordino.data.table import read_table
 from sordino.engine.dealing import Federated, federate
-from sordino.engine.resolved import resolve
+from sordino.engine.resolved import Resolved, resolve
 from sordino.experiment import Experiment, experiment
 from sordino.files import make_folder
 
 _OF_THE_WHOLE = ("limit", "test_limit", "test_fraction", "resize", "channels", "client_column", "class_names")
 """Options of a source that are done with when its rows have been dealt out."""
+
+
+Writer = Callable[[Path, Rows], Path]
+"""Writes so many rows of the data set to a file, given without its ending, and says which."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +54,54 @@ def deal_out(given: Experiment, *, nodes: int | None, federation: Path, folder: 
     resolved = resolve(experiment(table))
     dealt = federate(resolved)
     make_folder(folder)
-    names = dealt.names or tuple(f"node-{client + 1}" for client in range(dealt.partition.clients))
-    files = {name: folder / f"{name}.npz" for name in names}
-    for client, file in enumerate(files.values()):
-        _write(file, dealt.source.train.take(torch.from_numpy(_all_rows(dealt, client))))
-    if dealt.source.test is not None:
-        _write(folder / "test.npz", dealt.source.test)
-    charged = isinstance(resolved.test_rows, Charged)
-    test = table["data"]["test"] if charged else {"source": str(folder / "test.npz")}
+    names = _node_names(dealt)
+    write = _table_writer(resolved, dealt) or _array_writer(dealt)
+    files = {name: write(folder / name, _all_rows(dealt, client)) for client, name in enumerate(names)}
+    test = _public_test(resolved, dealt, table["data"]["test"], folder)
     return Dealt(experiment=experiment(_for_nodes(table, dealt, test, federation)), files=files)
 
 
-def _all_rows(dealt: Federated, client: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _node_names(dealt: Federated) -> list[str]:
+    """What the clients are called, with signs that a node's name may have; else by number."""
+    plain = [re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_") for name in dealt.names]
+    if not all(plain) or len(set(plain)) != dealt.partition.clients:
+        return [f"node-{client + 1}" for client in range(dealt.partition.clients)]
+    return plain
+
+
+def _public_test(resolved: Resolved, dealt: Federated, said: Any, folder: Path) -> Any:
+    """What [data] test says at the server: as before, or a file with the rows that the simulator would test on."""
+    rows = resolved.test_rows
+    if isinstance(rows, Charged):
+        return said
+    if isinstance(rows, SeparateSource) and dealt.source.layout:
+        return {**said, "source": str(locate(rows.source).path)}
+    assert dealt.source.test is not None
+    return {"source": str(_write_arrays(folder / "test", dealt.source.test))}
+
+
+def _table_writer(resolved: Resolved, dealt: Federated) -> Writer | None:
+    """Rows of a table stay rows of a table, as they stand in the file."""
+    path = locate(resolved.source.source).path
+    if not dealt.source.layout or path is None:
+        return None
+    settings = resolved.source
+    table = read_table(path, settings.dialect, settings.separator)
+    in_file = training_rows(settings, seed=resolved.experiment.seed, test=resolved.test_rows)
+
+    def write(place: Path, rows: Rows) -> Path:
+        file = place.with_suffix(".csv")
+        table.frame.iloc[in_file[rows]].to_csv(file, index=False, sep=settings.separator or ",")
+        return file
+
+    return write
+
+
+def _array_writer(dealt: Federated) -> Writer:
+    return lambda place, rows: _write_arrays(place, dealt.source.train.take(torch.from_numpy(rows)))
+
+
+def _all_rows(dealt: Federated, client: int) -> Rows:
     """A client's rows, also those that it will hold out by itself."""
     own = dealt.partition.of(client)
     return own if dealt.held_out is None else np.sort(np.concatenate([own, dealt.held_out.of(client)]))
@@ -70,5 +115,7 @@ def _for_nodes(table: dict[str, Any], dealt: Federated, test: Any, federation: P
     return {**table, "data": {**data, "test": test, "client_test_rows": None}, "engine": engine}
 
 
-def _write(path: Path, rows: Examples) -> None:
-    np.savez(path, x_train=rows.inputs.numpy(), y_train=rows.labels.numpy())
+def _write_arrays(place: Path, rows: Examples) -> Path:
+    file = place.with_suffix(".npz")
+    np.savez(file, x_train=rows.inputs.numpy(), y_train=rows.labels.numpy())
+    return file

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +30,10 @@ from sordino.engine.flower.link import Letters, Link, refusal
 from sordino.engine.resolved import Resolved
 from sordino.outside import experiment_folder
 
+MEET_SECONDS = 240.0
+"""How long a node may take to declare its rows at least: one that heard half a message of a server that was killed waits until Flower
+has given that run up."""
+NODES = "nodes"
 HERE = "federation"
 """The folder of a federation where nobody says otherwise."""
 
@@ -38,6 +44,11 @@ class FarFederated(Federated):
 
     link: Link
     declared: tuple[Declaration, ...]
+    absent: frozenset[int] = frozenset()
+    """Clients that said nothing when a run was taken up again; what they declared when it began still counts."""
+
+    def facts(self) -> dict[str, Any]:
+        return {NODES: [dataclasses.asdict(one) for one in self.declared]}
 
     def digest(self) -> str:
         """Of what was declared, which is public."""
@@ -52,16 +63,19 @@ class FarFederated(Federated):
         self.link.close()
 
 
-def meet_nodes(resolved: Resolved) -> FarFederated:
-    """Connect, and have every node of the roster declare its rows; one that cannot or will not take part stops the run with its reason."""
+def meet_nodes(resolved: Resolved, settled: Mapping[str, Any]) -> FarFederated:
+    """Connect, and have every node of the roster declare its rows; one that cannot or will not take part stops the run with its reason.
+
+    A run that goes on does so without nodes that are away, by what they declared when it began.
+    """
     experiment = resolved.experiment
     _refuse_what_needs_rows(resolved)
     folder = experiment_folder() / (experiment.engine.federation or HERE)
     link = Link.open(folder)
     try:
         _check_count(resolved, link.names, folder)
-        declared = _declarations(resolved, link)
-        return _far(resolved, link, declared)
+        known = {one["name"]: Declaration(**one) for one in settled.get(NODES, ())}
+        return _far(resolved, link, _declarations(resolved, link, known))
     except BaseException:
         link.close()
         raise
@@ -91,22 +105,33 @@ def _check_count(resolved: Resolved, names: Sequence[str], folder: Path) -> None
         )
 
 
-def _declarations(resolved: Resolved, link: Link) -> tuple[Declaration, ...]:
+def _declarations(resolved: Resolved, link: Link, known: Mapping[str, Declaration]) -> list[Declaration | _Away]:
     experiment = resolved.experiment
     message = meet_message(experiment.model_dump(mode="json"), experiment.fingerprint())
     letters = [Letters(client=client, messages=[message], largest=1 << 24) for client in range(len(link.names))]
-    said = link.tell(letters, seconds=experiment.engine.client_seconds)
-    found = []
+    said = link.tell(letters, seconds=max(experiment.engine.client_seconds, MEET_SECONDS))
+    found: list[Declaration | _Away] = []
     for client, name in enumerate(link.names):
         answer = said[client]
         because = answer if isinstance(answer, str) else refusal(answer)
-        if because is not None or isinstance(answer, str):
+        if isinstance(answer, str) and name in known:
+            found.append(_Away(known[name]))
+        elif because is not None or isinstance(answer, str):
             raise SordinoError(f"Node {name} does not take part: {because}")
-        found.append(Declaration.from_message(answer[0].content))
-    return tuple(found)
+        else:
+            found.append(Declaration.from_message(answer[0].content))
+    return found
 
 
-def _far(resolved: Resolved, link: Link, declared: tuple[Declaration, ...]) -> FarFederated:
+@dataclass(frozen=True)
+class _Away:
+    """A node that says nothing now, and what it declared before."""
+
+    declared: Declaration
+
+
+def _far(resolved: Resolved, link: Link, found: Sequence[Declaration | _Away]) -> FarFederated:
+    declared = tuple(one.declared if isinstance(one, _Away) else one for one in found)
     held_out = [one.held_out for one in declared]
     return FarFederated(
         source=_empty_source(resolved, same_preparation(declared)),
@@ -115,6 +140,7 @@ def _far(resolved: Resolved, link: Link, declared: tuple[Declaration, ...]) -> F
         names=link.names,
         link=link,
         declared=declared,
+        absent=frozenset(client for client, one in enumerate(found) if isinstance(one, _Away)),
     )
 
 

@@ -22,7 +22,7 @@ class Nodes:
         assert isinstance(setup.loaded, FarFederated)
         self._setup, self._run = setup, run
         self._entered = self._enter_message()
-        self._link = setup.loaded.link
+        self._link, self._absent = setup.loaded.link, setup.loaded.absent
         self.transport = NodeTransport(
             link=self._link,
             method=setup.method,
@@ -63,6 +63,8 @@ class Nodes:
         for client, said in self.transport.introduce().items():
             name = self._link.names[client]
             if isinstance(said, str):
+                if client in self._absent:
+                    continue
                 raise SordinoError(f"Node {name} is not ready: {said}")
             because = refusal(said)
             if because is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
+from sordino.data.locate import relative_to
 from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.client.limits import Limits, read_limits
 from sordino.engine.flower.dealt_files import deal_out
@@ -14,8 +15,9 @@ from sordino.engine.flower.local import LocalFederation
 from sordino.engine.reconcile import reconcile
 from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.experiment import Experiment
+from sordino.outside import look_beside
 
-FEDERATION, DATA = "federation", "data"
+FEDERATION, DATA, RUN = "federation", "data", "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ def rehearse(
 
     Args:
         experiment: as for `simulate`; its data set is here, and is dealt out to the nodes' files.
-        out: takes the run record under its name, with `federation` (keys, kits, logs, nodes' states) and `data` beside it.
+        out: takes the run record as `run`, with `federation` (keys, kits, logs, nodes' states) and `data` beside it.
         nodes: how many; None means as many as the experiment has clients.
         folder: where the experiment's own files are.
         watch: is told what happens.
@@ -45,12 +47,14 @@ def rehearse(
     if federation.exists():
         raise SordinoError(f"{out} holds a federation already; choose another --out folder.")
     watch(Moment("starting", 0, 3))
-    dealt = deal_out(experiment, nodes=nodes, federation=federation, folder=(out / DATA).resolve())
+    look_beside(folder)
+    with relative_to(folder):
+        dealt = deal_out(experiment, nodes=nodes, federation=federation, folder=(out / DATA).resolve())
     watch(Moment("starting", 1, 3))
     seeded = dealt.experiment.privacy.noise_source == "seeded"
     with LocalFederation.new(federation, dealt.files, rehearsal=seeded) as local:
         watch(Moment("starting", 3, 3))
-        record = out / dealt.experiment.name
+        record = out / RUN
         summary = run_experiment(dealt.experiment, record, folder=folder, watch=watch)
         states = {name: local.state(name) for name in dealt.files}
     limits = {name: read_limits(local.provision.kit(name) / "limits.toml") for name in states}

@@ -9,11 +9,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from sordino import __version__
+from sordino.core import View
 from sordino.files import write_whole
 from sordino.report.comparison.runs import find_runs
 from sordino.report.drawing.elements import Markup, element, text
 from sordino.report.drawing.palette import class_rules, theme_variables
-from sordino.report.page.sections.accuracy import accuracy
+from sordino.report.drawing.standalone import write_figure
+from sordino.report.page.sections.accuracy import accuracy, make_front
+from sordino.report.page.sections.audits import audits
 from sordino.report.page.sections.clients import clients
 from sordino.report.page.sections.configurations import configurations
 from sordino.report.page.sections.notes import notes
@@ -31,6 +34,7 @@ SECTIONS = {
     "runs": ("Table", configurations),
     "training": ("Rounds", training),
     "clients": ("Clients", clients),
+    "audits": ("Audits", audits),
     "smoothing": ("Smoothing", smoothing),
     "settings": ("Settings", settings),
     "notes": ("Notes", notes),
@@ -49,6 +53,14 @@ def tell(
     """Read the runs of these folders: runs, sweeps, or folders with runs somewhere below. `remarks` stand first on the page."""
     runs = [read_told(run) for run in find_runs(folders)]
     return Story(title=title or _title(folders), by=by, epsilon=epsilon, runs=runs, folders=folders, remarks=remarks)
+
+
+def draw_fronts(folders: Sequence[Path], path: Path, *, by: str | None, view: View, epsilon: float | None) -> None:
+    """Accuracy over ε as a file of its own; where runs need several axes, further files are numbered."""
+    story = tell(folders, by=by, epsilon=epsilon)
+    for number, contest in enumerate(story.contests[view], start=1):
+        place = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        write_figure(make_front(story, contest, view), place)
 
 
 def _title(folders: Sequence[Path]) -> str:
