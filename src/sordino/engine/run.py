@@ -24,16 +24,17 @@ from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
 from sordino.engine.prediction_file import Prediction
-from sordino.engine.record import Checkpoint, RunRecord, facts_digest
+from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
+from sordino.engine.run_ledger import make_ledger, reopen
 from sordino.engine.scoring import scores
 from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.state_check import next_state
 from sordino.engine.summary import summarise
-from sordino.engine.tariff import Multipliers, budget_of
+from sordino.engine.tariff import Multipliers
 from sordino.engine.traffic import Traffic
 from sordino.experiment import Experiment
 from sordino.experiment import experiment as checked
@@ -44,7 +45,7 @@ from sordino.nodes.log import JsonLog
 from sordino.outside import look_beside
 from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
-from sordino.privacy.ledger import Ledger, OverBudget
+from sordino.privacy.ledger import OverBudget
 from sordino.tuning import Phase
 
 
@@ -149,14 +150,14 @@ class _Run:
         self.schedule = facts["schedule"]
         self._log = JsonLog(None if setup.experiment.engine.name == "simulate" else record.folder / LOG)
         checkpoint = record.load_checkpoint()
-        self.ledger = _make_ledger(setup, record, facts, data_digest)
+        self.ledger = make_ledger(setup, record, facts, data_digest)
         self.clients = make_engine(setup, schedule=self.schedule, folder=record.personal, run=self.ledger.run)
         closing.callback(self.clients.close)
         if settled is None:
             self.ledger.create()
             record.begin(setup.resolved, facts)
         else:
-            _reopen(self.ledger, checkpoint, replay=setup.resolved.simulated and not finish)
+            reopen(self.ledger, checkpoint, replay=setup.resolved.simulated and not finish)
         record.keep_metrics_before(checkpoint.rounds_done if checkpoint else 0)
         kept: State = dict(checkpoint.state) if checkpoint else {"model": first}
         self._clips = MovedClips.taken_from(kept)
@@ -386,30 +387,3 @@ class _Run:
 
 def _keep_nothing(round_number: int, tensors: Mapping[str, torch.Tensor]) -> None:
     return
-
-
-def _make_ledger(setup: Setup, record: RunRecord, facts: dict[str, Any], data_digest: str) -> Ledger:
-    """The run's ledger, bound to its settings, to the data at hand and to what was settled."""
-    privacy = setup.experiment.privacy
-    budget = budget_of(privacy) if setup.tariff.protected else None
-    bills = setup.tariff.worst_bills(privacy.view).values() if budget else ()
-    return Ledger(
-        clients=setup.federated.partition.clients,
-        delta=privacy.delta,
-        neighbours=privacy.neighbours,
-        budget=budget,
-        path=record.ledger,
-        planned=bills,
-        about={
-            "settings_fingerprint": setup.experiment.fingerprint(),
-            "data_digest": data_digest,
-            "facts_digest": facts_digest(facts),
-        },
-    )
-
-
-def _reopen(ledger: Ledger, checkpoint: Checkpoint | None, *, replay: bool) -> None:
-    if checkpoint is None:
-        ledger.open(keep=0, replay=replay)
-    else:
-        ledger.open(keep=checkpoint.ledger_lines, replay=replay, head=checkpoint.ledger_head)
