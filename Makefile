@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo federation test lint check bench torture clean
+.PHONY: demo federation test lint check docs reference bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,16 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 check: lint test
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+reference: $(VENV)/.installed
+	$(BIN)/python -m sordino.reference.pages docs/reference
+
+docs: $(VENV)/.docs reference
+	$(BIN)/mkdocs build --strict
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"

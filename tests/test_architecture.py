@@ -25,6 +25,7 @@ LAYERS = [
     {"engine"},
     {"sweeps", "operating"},
     {"report", "recommend", "demo", "audit", "testing", "testing_options", "extend", "predict"},
+    {"library", "reference"},
     {"cli", "__init__"},
     {"__main__"},
 ]
@@ -54,6 +55,8 @@ SIBLINGS_ALLOWED = {
     "audit",
     "testing",
     "predict",
+    "library",
+    "reference",
     "cli",
     "sweeps",
     "recommend",

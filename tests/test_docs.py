@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
+from tests.pages import walk
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["comparing.md"]
@@ -37,3 +38,8 @@ def test_the_commands_of_a_page_work_and_fit_the_terminal(page, tmp_path, monkey
         shown = capfd.readouterr().out
         if "--json" not in command:
             assert max(map(len, shown.splitlines())) <= 80, f"{command}:\n{shown}"
+
+
+@pytest.mark.parametrize("page", ["library.md", "own-loop.md"])
+def test_the_snippets_of_a_page_run(page, tmp_path):
+    walk(f"docs/{page}", tmp_path)

@@ -1,57 +1,18 @@
 """docs/data.md followed word by word: from files on disk to predictions and a card, with no step that is not in it."""
 
-import io
 import json
-import re
-import shlex
 import shutil
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
 
 import sordino
-from sordino.cli import main
+from tests.pages import ROOT, blocks
+from tests.pages import walk as follow_page
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "data.md").read_text()
-BLOCKS = re.findall(r"^```(.*)\n((?:.*\n)*?)^```$", PAGE, flags=re.MULTILINE)
-
-
-def done(command: str) -> tuple[int, str]:
-    """A line of the page as a shell would do it: its exit code, and what it printed. `sordino` runs in this process."""
-    words = shlex.split(command)
-    if words[0] != "sordino":
-        program = sys.executable if words[0] == "python" else words[0]
-        result = subprocess.run([program, *words[1:]], text=True, capture_output=True, check=False)
-        return result.returncode, result.stdout + result.stderr
-    printed, code = io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(printed):
-        patch.setattr(sys, "argv", words)
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-    return code, printed.getvalue()
-
-
-def follow(kind: str, text: str, told: str) -> str:
-    """Do what a block says, or check that what it shows was printed by the one before; returns what was printed."""
-    if kind.startswith("bash"):
-        found = [(line, *done(line)) for line in text.splitlines()]
-        for line, code, printed in found:
-            assert code == (2 if "refused" in kind else 0), f"{line}\n{printed}"
-        return "".join(printed for _, _, printed in found)
-    if kind == "python":
-        exec(compile(text, "docs/data.md", "exec"), {})
-    elif kind == "" and told:
-        for line in text.splitlines():
-            assert line in told, f"the page says {line!r}, but got\n{told}"
-    return told
+BLOCKS = blocks("docs/data.md")
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +21,7 @@ def walk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("walk")
     copied = shutil.ignore_patterns("*.csv")
     shutil.copytree(ROOT / "examples" / "hospital", folder / "examples" / "hospital", ignore=copied)
-    told = ""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("COLUMNS", "200")
-        for kind, text in BLOCKS:
-            told = follow(kind, text, told)
+    follow_page("docs/data.md", folder)
     return folder
 
 

@@ -64,9 +64,13 @@ class DataSection(Section):
     """Whose data are trained on, and how they are spread over clients."""
 
     source: PlainName
+    """A name such as 'digits', or a path, which begins at the experiment file."""
     visibility: Visibility = "private"
+    """Whether the rows may be known to all."""
     clients: int = Field(default=1, ge=1)
+    """How many clients rows are dealt out to; a client column says it itself."""
     partition: MemberTable = Field(default_factory=lambda: {"name": "iid"})
+    """How rows are dealt out."""
     late_clients: int = Field(default=0, ge=0)
     """How many of the clients, the last ones, join only when training is over."""
     client_test_rows: int | None = Field(default=None, ge=0, le=100_000)
@@ -105,27 +109,40 @@ class PrivacySection(Section):
     """What is promised, to whom, and where the noise is drawn."""
 
     epsilon: float | None = Field(default=None, gt=0)
+    """The target for the whole run, in the promised view; the noise is worked out for it."""
     noise_multiplier: float | None = Field(default=None, ge=0, le=LARGEST_SCALE)
+    """The deviation of the noise over the clip norm, in place of a target."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
+    """The chance that is left over; below one over the number of units."""
     view: View = "public"
+    """Whose eyes the promise is about."""
     neighbours: Neighbours = "zero-out"
+    """What may change unnoticed: a unit that contributes nothing, or something else."""
     mechanism: str | Table = "gaussian"
     """A name, or a table with a name and settings."""
     clip_norm: float = Field(default=1.0, ge=1 / LARGEST_SCALE, le=LARGEST_SCALE)
+    """The largest norm of one unit's contribution."""
     noise: Literal["central", "distributed", "local"] = "central"
+    """Where noise is drawn on uploads: by the server, by clients in shares, or by each client whole."""
     sampler: PlainName = "poisson"
+    """How the clients of a round are drawn."""
     expected_cohort: float | None = Field(default=None, gt=0)
+    """How many clients a round draws, on average; everyone where it is left out."""
     participation_cap: int | None = Field(default=None, ge=1)
+    """How often a client may take part at most."""
     colluders: int = Field(default=1, ge=0)
-    client_epsilon: tuple[float, ...] | None = None
+    """How many clients of a cohort may put their knowledge together, in the client view."""
+    client_epsilon: tuple[float, ...] | Literal["equal"] | None = None
+    """A budget for each client, in their order; "equal" gives each the noise that spends `epsilon`, where they would pay unequally."""
     noise_source: Literal["seeded", "secure"] = "seeded"
+    """Repeatable noise for simulations, or noise that nobody can repeat, for a release."""
     spare_rounds: int = Field(default=0, ge=0, le=MOST_ROUNDS)
     """Rounds that the noise pays for besides the planned ones: with secure noise, a round that a crash cuts off is charged again."""
 
     @field_validator("client_epsilon")
     @classmethod
-    def _positive(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if value is not None and min(value, default=1.0) <= 0:
+    def _positive(cls, value: tuple[float, ...] | str | None) -> tuple[float, ...] | str | None:
+        if isinstance(value, tuple) and min(value, default=1.0) <= 0:
             raise ValueError("needs every client's ε above zero")
         return value
 
@@ -133,14 +150,33 @@ class PrivacySection(Section):
     def mechanism_table(self) -> Table:
         return {"name": self.mechanism} if isinstance(self.mechanism, str) else self.mechanism
 
+    def client_budgets(self, clients: int) -> tuple[float, ...] | None:
+        """The ε of each client, where they have budgets of their own."""
+        if self.client_epsilon == "equal":
+            return None if self.epsilon is None else (self.epsilon,) * clients
+        return self.client_epsilon or None
+
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> PrivacySection:
+        if self.client_epsilon == "equal" and self.epsilon is None:
+            raise SordinoError(
+                "[privacy] client_epsilon = 'equal' shares out epsilon, but got none; set [privacy] epsilon."
+            )
         if self.epsilon is not None and self.noise_multiplier is not None and self.client_epsilon is None:
             raise SordinoError(
                 "[privacy] takes epsilon or noise_multiplier, but got both; "
                 "keep the one you mean and let `sordino plan` work out the other."
             )
         return self
+
+
+class ClientsSection(Section):
+    """How simulated clients behave."""
+
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """How likely a client that was asked does not answer in a round."""
+    slow: float = Field(default=0.0, ge=0, lt=1)
+    """The share of clients that are too slow for every second round."""
 
 
 class EngineSection(Section):
@@ -158,13 +194,17 @@ class EngineSection(Section):
     client_seconds: float = Field(default=600.0, gt=0, le=1e6)
     """How long a client in another process may take for one request before its seat counts as empty."""
     device: PlainName = "cpu"
+    """Where tensors are: 'cpu', or a GPU such as 'cuda:0'."""
     schedule: Literal["auto", "workers", "stacked"] = "auto"
+    """Clients one by one on workers, or stacked into one computation; the faster one where it is left out."""
     workers: int = Field(default=0, ge=0, le=1024)
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
     """Rounds between evaluations; 0 means about twenty in all, or one at the end where evaluation is charged."""
     checkpoint_every: int = Field(default=1, ge=1)
+    """Rounds between two checkpoints."""
     physical_batch: int | None = Field(default=None, ge=1)
+    """Rows whose gradients are in memory at once; changes no result."""
     keep_features: bool = False
     """Whether the outputs of a frozen body stay on disk, beside the data sets, for the next run."""
 
@@ -189,14 +229,25 @@ class Experiment(Section):
     name: FolderName = "experiment"
     """Also the name of the run's folder, runs/NAME."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+    """Of everything that is drawn, except secure noise."""
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
+    """How often the server asks clients and makes a new model."""
     data: DataSection
+    """See [data]."""
     model: MemberTable
+    """What is trained: a name, or a table with name and settings."""
     start: MemberTable = Field(default_factory=lambda: {"name": "scratch"})
+    """Where the first weights come from."""
     tuning: MemberTable = Field(default_factory=lambda: {"name": "full"})
+    """Which parameters are trained."""
     method: MemberTable
+    """What clients compute and what the server makes of it."""
     privacy: PrivacySection = PrivacySection()
+    """See [privacy]."""
+    clients: ClientsSection = ClientsSection()
+    """See [clients]."""
     engine: EngineSection = EngineSection()
+    """See [engine]."""
 
     @property
     def evaluation_rounds(self) -> EvaluationRounds:

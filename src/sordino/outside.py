@@ -6,11 +6,15 @@ folder of the experiment file is searched, last of all, and only for a name that
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib
 import inspect
 import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +25,12 @@ from sordino.sentences import DECORATOR, first_line, shown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+
+HELD_MODULE = "python"
+"""The module, as it were, of what a Python program holds."""
+
+_HELD: ContextVar[Mapping[str, object] | None] = ContextVar("held", default=None)
 
 
 class _Beside:
@@ -42,6 +52,8 @@ def experiment_folder() -> Path:
 
 def imported(path: str, *, axis: str) -> object:
     """What `module:Class` names, for a member of this axis; an inner class may follow after a dot."""
+    if path.startswith(f"{HELD_MODULE}:"):
+        return _held(path, axis)
     module_name, _, attributes = path.partition(":")
     if not all(step.isidentifier() for step in (*module_name.split("."), *attributes.split("."))):
         raise SordinoError(
@@ -50,6 +62,33 @@ def imported(path: str, *, axis: str) -> object:
     found: object = _module(module_name, path, axis)
     for attribute in attributes.split("."):
         found = _attribute(found, attribute, path, axis)
+    return found
+
+
+@contextmanager
+def holding(objects: Mapping[str, object]) -> Iterator[None]:
+    """Inside, these classes, functions and models of a Python program are found by their names, `python:Name`."""
+    token = _HELD.set({**(_HELD.get() or {}), **objects})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+
+
+def maker(given: object) -> object:
+    """What is held for a model: a function that copies it, with its weights, or the function or class that was given."""
+    if callable(getattr(given, "state_dict", None)) and not isinstance(given, type):
+        return lambda shape, classes: copy.deepcopy(given)
+    return given
+
+
+def _held(path: str, axis: str) -> object:
+    found = (_HELD.get() or {}).get(path)
+    if found is None:
+        raise SordinoError(
+            f"The {axis} {path!r} was an object of a Python program, but none is at hand here; give it again, such as "
+            "sordino.load(DIR, model=net), or call the same sordino.Experiment."
+        )
     return found
 
 

@@ -13,7 +13,6 @@ NO_COLOR = "--no-color"
 app = typer.Typer(
     help="Federated learning under differential privacy, with an ε that can be defended.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,9 +27,20 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from sordino import __version__
+
+        typer.echo(f"sordino {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def settle_colors(
     no_color: Annotated[bool, typer.Option(NO_COLOR, help="Print without colours; it may stand anywhere.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and stop.", callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Whatever writes to a terminal honours NO_COLOR."""
     if no_color:

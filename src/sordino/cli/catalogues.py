@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
 
 from sordino.cli.application import AsJson, ExperimentFile, Overrides, app, data_app
 from sordino.cli.output import show_value
@@ -10,14 +14,28 @@ from sordino.startup import quick_imports
 
 
 @app.command()
-def methods(as_json: AsJson = False) -> None:
-    """List every choice on every axis."""
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One choice, with all its settings.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every choice on every axis, or say everything about one."""
+    if name is not None:
+        return _one_part(name, as_json)
     with quick_imports():
         from sordino.report.catalogue import axes
         from sordino.report.terminal import axes_table
 
     catalogue = axes()
     show_value(catalogue, as_json, lambda: axes_table(catalogue))
+
+
+def _one_part(name: str, as_json: bool) -> None:
+    with quick_imports():
+        from sordino.reference.pages import described_lines
+        from sordino.reference.parts import part
+
+    found = part(name)
+    show_value(dataclasses.asdict(found), as_json, lambda: escape("\n".join(described_lines(found))))
 
 
 @data_app.command("list")

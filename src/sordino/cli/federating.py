@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ def federate(
     from sordino.report.progress import watching
 
     experiment = read(file, tuple(overrides or ()))
-    folder = out or Path("runs") / f"{experiment.name}-federation"
+    folder = out or _unused(Path("runs") / f"{experiment.name}-federation")
     with quick_imports():
         from sordino.engine.engines import needs_flower
 
@@ -43,3 +44,9 @@ def federate(
         found = rehearse(experiment, folder, nodes=local, folder=file.resolve().parent, watch=watch)
     content = rehearsal_content(found)
     show_value(content, as_json, lambda: rehearsal_tables(content))
+
+
+def _unused(folder: Path) -> Path:
+    """This folder, or the first of its numbered neighbours that nobody has used: each federation has keys of its own."""
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(place for place in itertools.chain([folder], numbered) if not place.exists())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,3 +114,18 @@ def _stack(arrays: Iterable[Array], what: str) -> Array:
         return np.stack(list(arrays))
     except ValueError as error:
         raise SordinoError(f"{what} has entries of different shapes; make them alike, or resize images.") from error
+
+
+def with_owners(reader: Reader, column: str, owners: Sequence[Any]) -> Reader:
+    """The same data set with a column that says whose each row is."""
+
+    def read(settings: SourceSettings) -> Raw:
+        raw = reader(settings)
+        values = _array(owners, "owners")
+        if len(values) != raw.train.count:
+            raise SordinoError(
+                f"owners should have one value for each of the {raw.train.count} rows, but got {len(values)}; make them agree."
+            )
+        return dataclasses.replace(raw, columns={**raw.columns, column: values})
+
+    return read

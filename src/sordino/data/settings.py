@@ -40,26 +40,47 @@ class SourceSettings:
     source: str
     visibility: Visibility
     classes: int | tuple[str, ...] | None = None
+    """The names of all classes, or how many there are."""
     class_names: tuple[str, ...] = ()
+    """Names of classes where classes is a number."""
     test_fraction: float = 0.2
+    """The share of rows that is set aside for testing, where the source has no test split."""
     limit: int | None = None
+    """At most so many rows are trained on."""
     test_limit: int | None = None
+    """At most so many rows are tested on."""
     resize: int | None = None
+    """The side of images, in pixels."""
     channels: int | None = None
+    """1 makes images grey, 3 gives them colour."""
     scale: float | None = None
+    """A factor of all numbers."""
     mean: tuple[float, ...] = ()
+    """What is taken off each channel or column, a public constant."""
     std: tuple[float, ...] = ()
+    """What each channel or column is divided by, a public constant."""
     label_column: str = "label"
+    """The column to learn."""
     client_column: str | None = None
+    """The column that says whose a row is; of image folders, the name of the level above classes."""
     text_column: str | None = None
+    """A column of text, which becomes tokens."""
     columns: tuple[str, ...] | dict[str, Any] = ()
+    """What each column holds, with public bounds."""
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The words of columns that are not declared in columns."""
     vocabulary: int = 8192
+    """How many numbers tokens are hashed to."""
     length: int = 32
+    """How many tokens of a text are used."""
     separator: str | None = None
+    """Between the cells of a CSV file."""
     decimal: str = "."
+    """The decimal sign."""
     thousands: str = ""
+    """The sign between groups of three digits."""
     na: tuple[str, ...] = MISSING_WORDS
+    """Words that stand for a missing value."""
 
     @property
     def declared_classes(self) -> tuple[str, ...]:

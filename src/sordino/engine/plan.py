@@ -27,10 +27,11 @@ from sordino.engine.process_cost import process_facts
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
+from sordino.engine.simulate.dropping import check_dropping
 from sordino.engine.tariff import Tariff, warnings_of
 from sordino.engine.traffic import BYTES_PER_NUMBER
 from sordino.engine.turns import turn_facts
-from sordino.experiment import Experiment
+from sordino.experiment import Experiment, PrivacySection
 from sordino.methods import Method
 from sordino.models import FlatSpace
 from sordino.outside import look_beside
@@ -134,6 +135,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
     task = Task(shape=facts.shape, classes=facts.classes)
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
     resolved, tariff, model = parts.resolved, parts.tariff, parts.model
+    each = tariff.each(experiment.privacy)
     method, net, space = resolved.method, model.net, parts.spaces[-1]
     start_warnings = check_start(resolved, model, folder=folder)
     rows = facts.n_train / len(sizes)
@@ -147,12 +149,13 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
         client_names=client_names(resolved, facts.group_names, clients=len(sizes)),
-        epsilon_per_client=tariff.each(experiment.privacy),
+        epsilon_per_client=each,
         warnings=[
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(resolved, facts),
             *facts.notes,
             *start_warnings,
+            *_about_unequal(each, experiment.privacy),
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
@@ -167,9 +170,20 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
             **process_facts(experiment, clients=len(sizes)),
+            **check_dropping(experiment),
             "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
         },
     )
+
+
+def _about_unequal(each: dict[int, float], privacy: PrivacySection) -> list[str]:
+    """What whoever promises one ε should know where clients pay unequally."""
+    if not each or privacy.epsilon is None or privacy.client_epsilon is not None:
+        return []
+    return [
+        f"Clients pay unequally, from ε = {min(each.values()):.3g} to {max(each.values()):.3g}, because the noise is worked out for the "
+        "one that pays most. Set [privacy] client_epsilon = 'equal' to give each the noise that it needs, and not more."
+    ]
 
 
 def _traffic(method: Method, space: FlatSpace) -> int:

@@ -133,7 +133,7 @@ def _with_settled_noise(tariff: Tariff, privacy: PrivacySection, settled: Multip
 
 
 def _with_noise(tariff: Tariff, privacy: PrivacySection, clients: int) -> Tariff:
-    own = privacy.client_epsilon
+    own = privacy.client_budgets(clients)
     if own is not None and len(own) != clients:
         raise SordinoError(
             f"[privacy] client_epsilon lists {len(own)} budgets, but there are {clients} clients; give one for each."

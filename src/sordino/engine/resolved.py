@@ -43,7 +43,7 @@ class Resolved:
     @property
     def budgets(self) -> dict[str, float]:
         """Every ε that the file sets, by the words to call it."""
-        own = self.privacy.client_epsilon or ()
+        own = self.privacy.client_epsilon if isinstance(self.privacy.client_epsilon, tuple) else ()
         found = {f"the budget of client {k}": epsilon for k, epsilon in enumerate(own)}
         if self.privacy.epsilon is not None:
             found["[privacy] epsilon"] = self.privacy.epsilon

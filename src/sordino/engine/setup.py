@@ -20,6 +20,7 @@ from sordino.engine.pricing import make_tariff
 from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
 from sordino.engine.run_facts import run_facts
+from sordino.engine.simulate.dropping import check_dropping
 from sordino.engine.tariff import Multipliers, Tariff
 from sordino.engine.worked_out import with_batches, with_steps
 from sordino.experiment import Experiment
@@ -123,6 +124,7 @@ def prepare(
     `federated` is given where rows lie elsewhere. `progress` follows the start, `describing` what a frozen body makes of the data. A
     run that goes on has its noise `settled`.
     """
+    check_dropping(resolved.experiment)
     federated = federated or federate(resolved)
     source = federated.source
     refuse_silent_split(resolved, source)

@@ -279,5 +279,5 @@ def warnings_of(tariff: Tariff, privacy: PrivacySection, *, rows: int) -> list[s
 def budget_of(privacy: PrivacySection) -> Budget | None:
     if privacy.epsilon is None and privacy.client_epsilon is None:
         return None
-    own = dict(enumerate(privacy.client_epsilon or ()))
+    own = dict(enumerate(privacy.client_epsilon)) if isinstance(privacy.client_epsilon, tuple) else {}
     return Budget(view=privacy.view, epsilon=privacy.epsilon or max(own.values()), per_client=own)

@@ -103,7 +103,7 @@ def _check_checkpoint(record: RunRecord, book: Book) -> None:
 
 def _check_budget(record: RunRecord, privacy: dict[str, Any], ledger: Ledger) -> None:
     """Nobody may have passed the budget of the promised view."""
-    own = privacy["client_epsilon"] or ()
+    own = privacy["client_epsilon"] if isinstance(privacy["client_epsilon"], list) else ()
     for client, epsilon in ledger.report()[privacy["view"]].per_client.items():
         budget = own[client] if client < len(own) else privacy["epsilon"]
         if budget is not None and math.isfinite(epsilon) and epsilon > budget and not _same(epsilon, budget):

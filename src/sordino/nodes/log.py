@@ -74,10 +74,10 @@ def _make_room(path: Path) -> None:
         os.replace(path, path.with_suffix(".older.jsonl"))
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The events of a log, oldest first; lines that were cut short are left out."""
+def read_log(path: Path, *, after: int = 0) -> list[dict[str, Any]]:
+    """The events of a log, oldest first, or those `after` so many bytes; lines that were cut short are left out."""
     rows = []
-    for line in whole_rows(path.read_bytes()).splitlines() if path.exists() else ():
+    for line in whole_rows(path.read_bytes()[after:]).splitlines() if path.exists() else ():
         with suppress(ValueError):
             rows.append(json.loads(line))
     return [row for row in rows if isinstance(row, dict) and "event" in row and "time" in row]

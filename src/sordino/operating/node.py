@@ -17,7 +17,7 @@ from sordino.engine.client.limits import read_limits
 from sordino.engine.flower.leash import Leashed
 from sordino.engine.flower.supernode import start_node
 from sordino.nodes.kit import Kit
-from sordino.nodes.log import JsonLog
+from sordino.nodes.log import JsonLog, read_log
 from sordino.nodes.state import LEDGER, LOG, held
 from sordino.operating.health import HealthPoint
 
@@ -50,12 +50,15 @@ class NodeRun:
     _process: Leashed | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
     _heard: str = field(default="", init=False)
+    _read: int = field(default=0, init=False)
+    """Bytes of the node's log that its operator has been told of."""
 
     def run(self, *, health_port: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
         """Until `stop` says so, or Ctrl-C."""
         self._check()
         with held(self.state), HealthPoint(health_port, self.facts) as point:
             log = JsonLog(self.state / LOG)
+            self._read = log.path.stat().st_size if log.path is not None and log.path.exists() else 0
             name, address = self.kit.facts.name, self.kit.facts.address
             log.write("started", node=name, address=address, version=__version__, pid=os.getpid())
             self.say(
@@ -103,6 +106,22 @@ class NodeRun:
             self._process = start_node(self.kit.folder, data=self.data, state=self.state, rehearsal=self.rehearsal)
             self._starts += 1
         words = ESCAPES.sub("", self._process.last_words)
-        if words not in (self._heard, "nothing"):
+        if words not in (self._heard, "nothing") and not words.startswith(("INFO", "WARNING")):
             self._heard = words
             self.say(words)
+        self._tell_decisions()
+
+    def _tell_decisions(self) -> None:
+        """What the node has agreed to and refused since it was last looked at."""
+        path = self.state / LOG
+        size = path.stat().st_size if path.exists() else 0
+        if size == self._read:
+            return
+        for row in read_log(path, after=self._read if size > self._read else 0):
+            if row["event"] == "agreed":
+                self.say(
+                    f"Agreed to {row['name']} ({row['run'][:8]}…) of {row['server']}; its whole price is in the ledger."
+                )
+            elif row["event"] == "refused":
+                self.say(f"Refused: {row['because']}")
+        self._read = size

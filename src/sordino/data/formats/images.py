@@ -17,7 +17,10 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", 
 
 @FORMATS.register("images")
 class ImageFolder:
-    """Folder with one sub-folder of image files per class, or with train/ and test/ (or val/) that are such folders."""
+    """Folder with one sub-folder of image files per class, or with train/ and test/ (or val/) that are such folders.
+
+    With `client_column`, which then only names it, there is a level above: one sub-folder per client, each with its classes.
+    """
 
     @staticmethod
     def accepts(path: Path) -> bool:
@@ -27,15 +30,20 @@ class ImageFolder:
     def read(path: Path, settings: SourceSettings) -> Raw:
         train = path / "train" if (path / "train").is_dir() else path
         test = next((path / name for name in ("test", "val") if train != path and (path / name).is_dir()), None)
-        names = settings.declared_classes or tuple(folder.name for folder in _folders(train))
+        sites = _folders(train) if settings.client_column else [train]
+        names = settings.declared_classes or tuple(sorted({one.name for site in sites for one in _folders(site)}))
         if not names:
-            raise SordinoError(f"{train} has no class sub-folders; make one sub-folder of images for each class.")
+            level = "client sub-folders with class" if settings.client_column else "class"
+            raise SordinoError(f"{train} has no {level} sub-folders; make one sub-folder of images for each class.")
+        parts = [_found(site, names) for site in sites]
+        owners = [site.name for site, (files, _) in zip(sites, parts, strict=True) for _ in files]
         return Raw(
             kind="image",
-            train=_split(train, names, settings),
-            test=_split(test, names, settings) if test else None,
+            train=_split(train, parts, settings),
+            test=_split(test, [_found(test, names)], settings) if test else None,
             classes=len(names),
             class_names=names,
+            columns={settings.client_column: np.array(owners)} if settings.client_column else {},
         )
 
 
@@ -43,7 +51,11 @@ def _folders(path: Path) -> list[Path]:
     return sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
 
 
-def _split(folder: Path, names: tuple[str, ...], settings: SourceSettings) -> Split:
+Found = tuple[list[Path], list[int]]
+"""Image files, and the class of each."""
+
+
+def _found(folder: Path, names: tuple[str, ...]) -> Found:
     files: list[Path] = []
     labels: list[int] = []
     for sub_folder in _folders(folder):
@@ -52,6 +64,12 @@ def _split(folder: Path, names: tuple[str, ...], settings: SourceSettings) -> Sp
         found = sorted(file for file in sub_folder.rglob("*") if file.suffix.lower() in SUFFIXES)
         files += found
         labels += [names.index(sub_folder.name)] * len(found)
+    return files, labels
+
+
+def _split(folder: Path, parts: list[Found], settings: SourceSettings) -> Split:
+    files = [file for found, _ in parts for file in found]
+    labels = [label for _, found in parts for label in found]
     if not files:
         raise SordinoError(f"{folder} holds no image files; put images into its class sub-folders.")
 

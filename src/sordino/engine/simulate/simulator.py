@@ -13,6 +13,7 @@ from sordino.engine.client.runtime import ClientRuntime
 from sordino.engine.noise_sources import client_noise
 from sordino.engine.setup import Setup
 from sordino.engine.simulate.client_tests import client_figures
+from sordino.engine.simulate.dropping import Dropping
 from sordino.engine.simulate.schedule import ScheduleName, choose, refuse_unstackable
 from sordino.engine.simulate.transport import LocalTransport
 from sordino.engine.simulate.workers import Workers
@@ -38,6 +39,7 @@ class Simulator:
             roster=setup.federated.roster,
             workers=self._workers,
             schedule=self._schedule,
+            dropping=Dropping(setup.experiment.clients, setup.experiment.seed),
         )
 
     def enter(self, setup: Setup) -> None:

@@ -11,6 +11,7 @@ from sordino.core import Private
 from sordino.engine.client.runtime import ClientRuntime, plain_turn
 from sordino.engine.messages import Answer, Missing, Request
 from sordino.engine.roster import Roster
+from sordino.engine.simulate.dropping import Dropping
 from sordino.engine.simulate.schedule import ScheduleName, stacked_job, stacked_updates
 from sordino.engine.simulate.workers import Place, Workers
 from sordino.methods.context import ClientContext
@@ -28,15 +29,25 @@ class LocalTransport:
     roster: Roster
     workers: Workers
     schedule: ScheduleName = "workers"
+    dropping: Dropping | None = None
+    """Who does not answer, where the simulation has such clients."""
     zeroed: int = 0
     """Contributions that were not finite, so far: a number that is not private, for simulations."""
 
     def exchange(self, requests: Sequence[Request]) -> list[Answer | Missing]:
+        absent = (
+            [] if self.dropping is None else [one for one in map(self.dropping.missing, requests) if one is not None]
+        )
+        gone = {one.client for one in absent}
+        here = [request for request in requests if request.client not in gone]
+        return [*(self._answers(here) if here else []), *absent]
+
+    def _answers(self, requests: Sequence[Request]) -> list[Answer]:
         runtimes = [self.runtime(request.client) for request in requests]
         plain = self._stackable(requests)
         answers = self._one_by_one(runtimes, requests) if plain is None else self._stacked(runtimes, requests, plain)
         self.zeroed += sum(runtime.door.zeroed for runtime in runtimes)
-        return [*answers]
+        return answers
 
     def _stackable(self, requests: Sequence[Request]) -> LocalSgd | None:
         """The plain SGD that does the work of all of these, if there is one."""
