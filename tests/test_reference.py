@@ -1,5 +1,6 @@
 """The reference is what the code says: pages are up to date, every setting has words, commands print the same."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from sordino.cli import main
 from sordino.core import SordinoError
 from sordino.methods.dp_sgd import DpSgd
 from sordino.reference.described import settings_of, type_words
+from sordino.reference.notebooks import notebooks
 from sordino.reference.pages import PAGES
 from sordino.reference.parts import part, parts
 from sordino.settings import AtLeastOne, Momentum
+from tests.pages import blocks
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
@@ -19,6 +22,15 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "reference"
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_what_the_code_says(name):
     assert (DOCS / name).read_text() == PAGES[name](), "run `make reference` and commit what it writes"
+
+
+def test_notebooks_are_the_pages_whose_snippets_are_run():
+    for name, text in notebooks(DOCS.parent).items():
+        assert (DOCS.parent / "notebooks" / name).read_text() == text, "run `make reference` and commit what it writes"
+        cells = json.loads(text)["cells"]
+        page = blocks(f"docs/{name.removesuffix('.ipynb')}.md")
+        written = ["".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "code"]
+        assert written == [snippet for kind, snippet in page if kind == "python"]
 
 
 def test_settings_have_types_defaults_and_words():

@@ -10,6 +10,7 @@ from pathlib import Path
 from sordino.files import write_whole
 from sordino.reference.api import api_page
 from sordino.reference.described import Setting
+from sordino.reference.notebooks import notebooks
 from sordino.reference.parts import Described, parts, sections
 
 NOTE = "<!-- Written by `make reference` from the code; change the docstrings there. -->"
@@ -87,6 +88,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         write_whole(folder / name, page().encode())
+    beside = folder.parent / "notebooks"
+    beside.mkdir(exist_ok=True)
+    for name, text in notebooks(folder.parent).items():
+        write_whole(beside / name, text.encode())
 
 
 if __name__ == "__main__":
