@@ -33,6 +33,7 @@ NOTHING, SCRATCH, START, HEAD, SERVER = (
 FILE = f"""# The demonstration of sordino. Run it again with: sordino sweep demo.toml --seeds 3
 # 5,000 handwritten digits (MNIST): {PUBLIC} are declared public, as if their writers had agreed; {TEST} more are public test rows;
 # the other 3,900 lie with 100 clients, and all that one client holds is hidden.
+# The number of public images, the clip and the last case's rounds were chosen among 19 trials with seeds 0 and 1.
 name = "demo"
 rounds = 30
 [data]

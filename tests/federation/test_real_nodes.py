@@ -35,7 +35,9 @@ def test_nodes_end_in_the_same_bits_as_the_simulator(method, settings, at_nodes,
 
 def worker_of(node):
     """The process beside a node's rows."""
-    found = subprocess.run(["pgrep", "-P", str(node.process.pid)], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["pgrep", "-f", "-P", str(node.process.pid), "flower.worker"], capture_output=True, text=True, check=True
+    )
     return int(found.stdout.split()[0])
 
 

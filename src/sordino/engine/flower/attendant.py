@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import httpx
@@ -50,6 +51,8 @@ class Worker:
     process: subprocess.Popen[bytes] | None = None
     _socket: socket.socket | None = field(default=None, init=False)
     _used: float = field(default=0.0, init=False)
+    _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False)
+    """The process ends with the thread that started it, so that is one which lives as long as the node."""
 
     def answer(self, letters: Sequence[bytes]) -> list[bytes]:
         """What the worker says to each of them; raises `SordinoError` where it ends instead."""
@@ -85,9 +88,13 @@ class Worker:
             ours, theirs = socket.socketpair()
             with theirs:
                 command = [*self.command, str(theirs.fileno())]
-                self.process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stderr=sys.stderr
-                )
+                self.process = self._starter.submit(
+                    subprocess.Popen,
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stderr=sys.stderr,
+                ).result()
             self._socket = ours
         return self._socket
 
