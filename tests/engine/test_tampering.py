@@ -115,6 +115,16 @@ def test_a_summary_that_tells_less_than_the_ledger_is_found(half_and_whole, tmp_
         verify(tmp_path / "run")
 
 
+@pytest.mark.parametrize("schema", [99, None])
+def test_a_summary_of_another_schema_is_refused(half_and_whole, tmp_path, schema):
+    _, folder = half_and_whole
+    shutil.copytree(folder / "whole", tmp_path / "run")
+    path = tmp_path / "run" / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": schema}))
+    with pytest.raises(SordinoError, match="should have schema"):
+        verify(tmp_path / "run")
+
+
 def test_another_model_is_found(half_and_whole, tmp_path):
     _, folder = half_and_whole
     shutil.copytree(folder / "whole", tmp_path / "run")

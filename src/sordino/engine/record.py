@@ -146,12 +146,7 @@ class RunRecord:
 
     def read_experiment(self) -> dict[str, Any]:
         content = read_experiment_file(self.experiment)
-        if content["schema"] != SCHEMA:
-            raise SordinoError(
-                f"{self.experiment} should have schema {SCHEMA}, but got {content['schema']}; it belongs to another version of "
-                "sordino, so use that one."
-            )
-        return content
+        return _of_this_schema(self.experiment, content)
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         state = {key: value.detach().cpu().contiguous() for key, value in checkpoint.state.items()}
@@ -256,7 +251,17 @@ def read_summary(folder: Path) -> dict[str, Any]:
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."
         )
-    return read_published_file(path) if folder.resolve().name == RELEASE else read_summary_file(path)
+    published = folder.resolve().name == RELEASE
+    return _of_this_schema(path, read_published_file(path) if published else read_summary_file(path))
+
+
+def _of_this_schema(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    if content.get("schema") != SCHEMA:
+        raise SordinoError(
+            f"{path} should have schema {SCHEMA}, but got {content.get('schema', 'none')}; it belongs to another version of sordino, so "
+            "use that one."
+        )
+    return content
 
 
 def facts_digest(facts: Mapping[str, Any]) -> str:
