@@ -52,7 +52,7 @@ def checked_object(content: object, needed: Needed, *, what: str, advice: str) -
         raise SordinoError(f"{what} should hold a JSON object, but got {shown(content)}; {advice}.")
     for key, types in needed.items():
         value = content.get(key)
-        if key not in content or not isinstance(value, types) or isinstance(value, bool):
+        if key not in content or not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
             raise SordinoError(
                 f"{what} is damaged: its {key!r} is {shown(value) if key in content else 'missing'}; {advice}."
             )
