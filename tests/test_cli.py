@@ -195,7 +195,7 @@ def test_sweeps_and_several_runs_are_shown_and_compared(sordino, file):
     assert "fedavg" in swept.stdout and "epsilon=5, 50" in swept.stdout
     assert "The choice among them is not covered" in swept.stdout.replace("\n", " ")
     compared = sordino("compare", "sweeps/one", "--csv", "all.csv", "--epsilon", "50")
-    assert "there is one method alone, dp-fedavg" in compared.stdout
+    assert "there is one case alone, dp-fedavg" in compared.stdout
     assert "accuracy over ε (public view); a: dp-fedavg, b: fedavg" in compared.stdout
     assert len(Path("all.csv").read_text().splitlines()) == 7
     found = json.loads(sordino("compare", "sweeps/one", "--json").stdout)

@@ -11,6 +11,7 @@ from sordino.engine import run as engine
 from sordino.engine.record import RunRecord
 from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
+from sordino.privacy.ledger import Ledger
 
 
 def test_a_second_process_gets_one_sentence_and_changes_nothing(tiny, tmp_path):
@@ -60,7 +61,7 @@ def test_processes_that_race_for_a_new_folder_leave_one_whole_run(tiny, tmp_path
 @pytest.mark.parametrize("dies_in", ["create", "begin"])
 def test_a_kill_before_the_run_begins_leaves_a_folder_that_can_be_used_again(tiny, tmp_path, dies_in):
     def child():
-        where = engine.Ledger if dies_in == "create" else RunRecord
+        where = Ledger if dies_in == "create" else RunRecord
         setattr(where, dies_in, lambda *args: os._exit(9))
         run_experiment(experiment(tiny()), tmp_path / "run")
 

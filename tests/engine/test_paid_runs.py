@@ -13,7 +13,7 @@ from sordino.engine import run as engine
 from sordino.engine.run import finish
 from sordino.engine.verify import verify
 from sordino.privacy.calibration import calibrate
-from sordino.privacy.ledger import OverBudget, read_lines
+from sordino.privacy.ledger import Ledger, OverBudget, read_lines
 
 SECURE = {"noise_source": "secure", "epsilon": 4.0, "delta": 1e-3, "clip_norm": 0.5, "expected_cohort": 4}
 
@@ -109,12 +109,12 @@ def finish_accuracy(folder):
 def test_an_evaluation_that_cannot_be_paid_leaves_a_model_whose_accuracy_nobody_knows(tiny, tmp_path, monkeypatch):
     table = secure(tiny, data={"test": {"name": "charged", "epsilon": 1.0}})
     cut_off_in_round(monkeypatch, table, tmp_path / "run", 5)
-    begin = engine.Ledger._within
+    begin = Ledger._within
 
     def nothing_left_for_evaluation(self, events, epsilon):
         return begin(self, events, epsilon) and not any(type(event).__name__ == "LaplaceDpEvent" for event in events)
 
-    monkeypatch.setattr(engine.Ledger, "_within", nothing_left_for_evaluation)
+    monkeypatch.setattr(Ledger, "_within", nothing_left_for_evaluation)
     summary = sordino.run(table, out=tmp_path / "run", resume=True)
     assert summary["accuracy"] is None
     assert any("nobody knows it" in warning for warning in summary["warnings"])
@@ -128,7 +128,7 @@ def test_finish_needs_a_completed_round(tiny, tmp_path, monkeypatch):
 
 
 def test_a_budget_that_pays_for_no_round_is_an_error(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine.Ledger, "_within", lambda self, events, epsilon: False)
+    monkeypatch.setattr(Ledger, "_within", lambda self, events, epsilon: False)
     with pytest.raises(OverBudget):
         sordino.run(secure(tiny), out=tmp_path / "run")
 

@@ -11,6 +11,7 @@ from sordino.report.drawing.frame import Series
 from sordino.report.drawing.front import Front, Point
 from sordino.report.drawing.heat import HeatMap
 from sordino.report.drawing.lines import MOST_POINTS, Line, Lines
+from sordino.report.drawing.palette import LIGHT
 from sordino.report.drawing.ranges import Range, Ranges
 from sordino.report.drawing.scales import Epsilon, Linear
 
@@ -131,6 +132,6 @@ def test_a_figure_is_a_file_of_its_own(tmp_path):
     write_figure(FIGURES[0], tmp_path / "front.png")
     image = Image.open(BytesIO((tmp_path / "front.png").read_bytes())).convert("RGB")
     assert image.width == 2 * float(root.get("width"))
-    assert (0, 0x64, 0xB0) in {colour for _, colour in image.getcolors(1 << 20)}
+    assert tuple(bytes.fromhex(LIGHT[0][1:])) in {colour for _, colour in image.getcolors(1 << 20)}
     with pytest.raises(SordinoError, match=r"written as \.svg or \.png"):
         write_figure(FIGURES[0], tmp_path / "front.gif")

@@ -82,7 +82,7 @@ def noise_checks(ground: Ground, runs: Sequence[CanaryRun], view: View, *, level
 
 
 def _sizes_check(draws: Sequence[NDArray[np.int64]], claimed: DpEvent, pool: int, *, level: float) -> list[Check]:
-    """Of coins, sizes vary as those of coins do: a draw of a fixed size has another price."""
+    """Of coins, sizes vary as those of independent draws do: a draw of a fixed size has another price."""
     if not isinstance(claimed, PoissonSampledDpEvent) or len(draws) < FEWEST_COHORTS:
         return []
     rate = claimed.sampling_probability
@@ -94,7 +94,7 @@ def _sizes_check(draws: Sequence[NDArray[np.int64]], claimed: DpEvent, pool: int
             name="cohorts vary as charged",
             view="public",
             holds=bool(chance >= level),
-            sentence=f"The sizes of {len(sizes)} cohorts vary {scatter / (len(sizes) - 1):.3g} times as much as those of coins.",
+            sentence=f"The sizes of {len(sizes)} cohorts vary {scatter / (len(sizes) - 1):.3g} times as much as fair draws do.",
             figures={"p_value": float(chance), "cohorts": float(len(sizes))},
         )
     ]

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-LIGHT = ("#0064b0", "#c2500a", "#00795c", "#a8377e", "#7a6a00", "#47484d")
-DARK = ("#6cb6ff", "#ff9a55", "#3fd0a0", "#f18fcb", "#e0cb3c", "#c3c7d0")
+LIGHT = ("#003faf", "#c2780a", "#00855d", "#a8377e", "#796000", "#47484d")
+DARK = ("#6cb6ff", "#ff9a55", "#3ff7a2", "#e78fcf", "#e0cb3c", "#c3c7cc")
 """Colours of series on white and on nearly black, in the same order."""
 GROUND = {"light": "#ffffff", "dark": "#16181d"}
 
