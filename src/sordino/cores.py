@@ -11,7 +11,7 @@ from pathlib import Path
 _CGROUPS = Path("/sys/fs/cgroup")
 _SPINS = "GOMP_SPINCOUNT"
 _FEW_SPINS = "2000"
-"""Well under a tenth of a millisecond: long enough for threads that are on their way, too short to matter to others."""
+"""As fast as spinning for long on an idle machine; beside other work, only other counts were measured (docs/performance.md)."""
 _POLICY = "OMP_WAIT_POLICY"
 _THREADS = "OMP_NUM_THREADS"
 
