@@ -1,6 +1,9 @@
 """Small, real experiments that tests share."""
 
 import copy
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}  # for processes that tests start: one test runs on each core
 
 import pytest
 import torch
