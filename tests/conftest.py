@@ -3,7 +3,8 @@
 import copy
 import os
 
-os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}  # for processes that tests start: one test runs on each core
+# for processes that tests start: one test runs on each core
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 import pytest
 import torch
