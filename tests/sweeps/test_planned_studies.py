@@ -6,8 +6,10 @@ import pytest
 
 from benchmarks.studies import at_scale
 from benchmarks.studies.planned import Plan, Study, validation
-from benchmarks.studies.study import Cell
+from benchmarks.studies.study import EXAMPLES, Cell
 from sordino.core import SordinoError
+from sordino.engine.resolved import resolve
+from sordino.experiment import experiment, read_table
 
 SMALL = (
     "rounds=2",
@@ -73,10 +75,13 @@ def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["fedceo", "personalised", "pretrain_dpfl", "dpadapter", "reprogramming"])
-def test_every_study_names_its_cells_once_and_builds_from_any_winner(name):
+def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
     module = __import__(f"{at_scale.__name__}.{name}", fromlist=["STUDY"])
     found: Study = module.STUDY
     last = {group: cells[-1] for group, cells in found.candidates.items()}
     cells = [*found.cells(last), *(one for group in found.candidates.values() for one in group)]
     assert len({one.name for one in cells}) == len(cells)
     assert all("/" not in one.name for one in cells)
+    for one in cells[:: max(1, len(cells) // 4)]:
+        for changes in (one.changes, (*one.changes, *found.quick(one))):
+            resolve(experiment(read_table(EXAMPLES / one.file, changes)))

@@ -98,10 +98,11 @@ def figures(run: Path) -> dict[str, float]:
 
 
 def quick(one: Cell) -> Sequence[str]:
-    steps = "method.noisy_steps.local_steps" if "emnist-steps-fedceo" in one.file else "method.local_steps"
+    smoothed = "emnist-steps-fedceo" in one.file
+    steps = "method.noisy_steps.local_steps" if smoothed else "method.local_steps"
     heads = ("method.head_steps=2",) if "centaur" in one.file else ()
     smaller = ("rounds=3", "privacy.participation_cap=3", "data.options.limit=2000", "data.options.test_limit=500")
-    return (*smaller, f"{steps}=4", *heads, *(("method.interval=2",) if "fedceo" in one.file else ()))
+    return (*smaller, f"{steps}=4", *heads, *(("method.interval=2",) if smoothed else ()))
 
 
 STUDY = Study(
