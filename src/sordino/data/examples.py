@@ -52,7 +52,7 @@ class Examples:
 
     Args:
         inputs: uint8 images N x C x H x W, float32 rows N x F, or int64 tokens N x L.
-        labels: int64 class numbers, one for each row.
+        labels: int64 class numbers, or float32 places from 0 to 1 in the range of a number, one for each row.
         normalisation: public constants that `features` applies.
 
     Example:
@@ -66,12 +66,12 @@ class Examples:
     def __post_init__(self) -> None:
         if (
             (self.inputs.dtype, self.inputs.ndim) not in _LAYOUTS
-            or self.labels.dtype != torch.int64
+            or self.labels.dtype not in (torch.int64, torch.float32)
             or self.labels.ndim != 1
         ):
             raise SordinoError(
                 "Examples are uint8 images (N x C x H x W), float32 rows (N x F) or int64 tokens (N x L) with int64 "
-                f"labels (N), not {self.inputs.dtype} {tuple(self.inputs.shape)} with {self.labels.dtype} "
+                f"or float32 labels (N), not {self.inputs.dtype} {tuple(self.inputs.shape)} with {self.labels.dtype} "
                 f"{tuple(self.labels.shape)}; convert them."
             )
         if len(self.inputs) != len(self.labels):

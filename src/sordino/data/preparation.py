@@ -23,6 +23,7 @@ from sordino.data.reading import to_tensor
 from sordino.data.settings import Kind
 from sordino.data.source import Source
 from sordino.data.table import Table
+from sordino.data.target import Target, target_of
 from sordino.data.text import token_numbers
 from sordino.settings import validated
 
@@ -41,6 +42,8 @@ class Preparation:
     shape: tuple[int, ...]
     classes: tuple[str, ...]
     normalisation: Normalisation
+    target: dict[str, Any] | None = None
+    """What is learnt, where it is a number; `classes` holds its name then."""
     vocabulary: int = 0
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     text_column: str | None = None
@@ -55,7 +58,7 @@ class Preparation:
             raise SordinoError(
                 f"columns should make {self.shape[0]} numbers of a row, but make {wide}; restore the file from a copy."
             )
-        _ = self.dialect
+        _ = self.dialect, self.number
 
     @staticmethod
     def of(source: Source) -> Preparation:
@@ -68,6 +71,7 @@ class Preparation:
             classes=source.class_names,
             normalisation=source.train.normalisation,
             vocabulary=source.vocabulary,
+            target=None if source.target is None else source.target.to_json(),
             columns=tables_of(source.layout),
             **({} if settings is None else {name: getattr(settings, name) for name in said}),
         )
@@ -82,6 +86,10 @@ class Preparation:
     @property
     def layout(self) -> dict[str, Column]:
         return columns_of(self.columns)
+
+    @property
+    def number(self) -> Target | None:
+        return None if self.target is None else target_of(self.target)
 
     @property
     def dialect(self) -> Dialect:

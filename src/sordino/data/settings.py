@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from sordino.core import SordinoError, Visibility
 from sordino.data.columns import Column, columns_of
 from sordino.data.columns.dialect import MISSING_WORDS, Dialect
+from sordino.data.target import Target, target_of
 
 Kind = Literal["image", "tabular", "text"]
 
@@ -61,6 +62,8 @@ class SourceSettings:
     """What each channel or column is divided by, a public constant."""
     label_column: str = "label"
     """The column to learn."""
+    target: dict[str, Any] | None = None
+    """Where the column to learn holds a number and no class: { kind = "number", low = 0, high = 100 }, with public bounds."""
     client_column: str | None = None
     """The column that says whose a row is; of image folders, the name of the level above classes."""
     text_column: str | None = None
@@ -93,6 +96,11 @@ class SourceSettings:
         return self.classes if isinstance(self.classes, int) else len(self.declared_classes) or None
 
     @cached_property
+    def number(self) -> Target | None:
+        """The target, where it is a number and no class."""
+        return None if self.target is None else target_of(self.target)
+
+    @cached_property
     def declared_columns(self) -> dict[str, Column]:
         """The columns to learn from, where each is declared with its kind."""
         return columns_of(self.columns) if isinstance(self.columns, dict) else {}
@@ -118,6 +126,7 @@ class SourceSettings:
             if value is not None and not least <= value <= most:
                 raise SordinoError(f"{name} must be at least {least} and at most {most}, but got {value}.")
         self._check_classes()
+        self._check_target()
         self._check_normalisation()
         self._check_columns()
 
@@ -130,6 +139,12 @@ class SourceSettings:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise SordinoError(f"classes should list every class once, but got {twice!r} twice; remove one.")
+
+    def _check_target(self) -> None:
+        if self.number is not None and self.class_count is not None:
+            raise SordinoError(
+                "target declares a number to learn, but classes or class_names declares classes; keep one of them."
+            )
 
     def _check_columns(self) -> None:
         """Refuse columns that would give the answer away or are declared twice, and signs that no table has."""

@@ -23,6 +23,7 @@ from sordino.data.raw import Array, Raw, Split
 from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
 from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
+from sordino.data.target import Target, part_numbers
 
 __all__ = [
     "KnownSource",
@@ -64,6 +65,8 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    target: Target | None = None
+    """What is learnt, where it is a number: a model has one output then, and `class_names` holds the number's name."""
     layout: Mapping[str, Column] = field(default_factory=dict)
     """Of a table: the columns that are learnt from, as they were declared or found."""
     notes: tuple[str, ...] = ()
@@ -75,6 +78,15 @@ class Source:
     elsewhere: bool = False
     """Whether the training rows lie with others, who keep them; `train` is empty then."""
     origin: Origin | None = None
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """What rows are dealt out by: the classes, or parts of the range of a number."""
+        return self.class_names if self.target is None else self.target.part_names
+
+    def groups(self, examples: Examples) -> Array:
+        """Which of `group_names` each example belongs to."""
+        return _groups(examples.labels.cpu().numpy())
 
     @property
     def n_test(self) -> int:
@@ -141,6 +153,7 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        target=settings.number,
         layout=raw.layout,
         notes=raw.notes,
         guessed=raw.guessed,
@@ -214,7 +227,7 @@ def test_labels(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows
     """The labels of public test rows, in the order of `load`, without reading their inputs; None where there are none."""
     raw, name = _find(settings, test)
     if isinstance(test, SeparateSource):
-        return find_separate(test, settings, raw).labels(name_classes(raw, settings), seed)
+        return _groups(find_separate(test, settings, raw).labels(name_classes(raw, settings), seed))
     if not isinstance(test, SetAside):
         return None
     _, rows = _rows(raw, settings, seed, test)
@@ -226,7 +239,11 @@ def _labels(raw: Raw, split: Split, rows: Array, settings: SourceSettings, where
     labels = number_labels(split.labels(), classes, settings)
     refuse_mismatch(settings, inputs=split.count, labels=len(labels))
     check_labels(where, labels[rows], len(classes))
-    return labels[rows]
+    return _groups(labels[rows])
+
+
+def _groups(labels: Array) -> Array:
+    return part_numbers(labels) if labels.dtype.kind == "f" else labels
 
 
 def _columns(raw: Raw, rows: Array) -> dict[str, Array]:

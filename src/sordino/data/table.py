@@ -17,6 +17,7 @@ from sordino.data.columns.undeclared import taken_from
 from sordino.data.csv_file import read_csv
 from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array
+from sordino.data.target import Target
 from sordino.data.text import token_numbers
 from sordino.sentences import listed, shown
 
@@ -73,6 +74,10 @@ class Table:
         words: Array = cells.words.to_numpy(dtype=str)
         return words
 
+    def targets(self, name: str, target: Target) -> Array:
+        """The target in its own unit, where it is a number."""
+        return target.of_cells(self.cells(name, "and [data.options] label_column names it"))
+
     def clients(self, name: str) -> Array:
         """Whose each row is: numbers where all are written as plain whole numbers, else words."""
         cells = self.cells(name, "and [data.options] client_column names it")
@@ -96,8 +101,8 @@ def _whole(cells: Cells) -> Array:
     if strange.any():
         at = int(strange.argmax())
         raise SordinoError(
-            f"{cells.place} should hold classes, but got {shown(str(cells.words.iloc[at]))} {cells.row(at)}: targets on a scale "
-            "(regression) are not supported; cut the scale into classes such as 'low' and 'high'."
+            f"{cells.place} should hold classes, but got {shown(str(cells.words.iloc[at]))} {cells.row(at)}: declare "
+            "target = { kind = 'number', low = ..., high = ... } in [data.options] to learn a number, or cut the scale into classes."
         )
     return values.astype(np.int64)
 

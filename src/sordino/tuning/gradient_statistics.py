@@ -20,6 +20,7 @@ from torch import Tensor
 
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net
@@ -119,7 +120,9 @@ def probe(size: int, radius: float) -> Tensor:
 
 def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> Tensor:
     """ḡ on some of the parameters, in double precision."""
-    clipped = ClippedGradients(subject.net, trainable=parameters, norm=public.clip.norm, microbatch=subject.chunk)
+    clipped = ClippedGradients(
+        subject.net, trainable=parameters, norm=public.clip.norm, microbatch=subject.chunk, loss=loss_per_example
+    )
     total = torch.zeros(clipped.size, dtype=torch.float64, device=subject.device)
     for part in _chunks(own, subject.chunk):
         total += clipped.sum(
@@ -131,7 +134,9 @@ def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Me
 def _squares(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> float:
     """Σ ‖g_k‖₂² of the clipped gradients: an L1 clip scales a row by ξ/‖g‖₁, and its L2 length with it."""
     by_norm = {
-        norm: ClippedGradients(subject.net, trainable=parameters, norm=norm, microbatch=subject.chunk)
+        norm: ClippedGradients(
+            subject.net, trainable=parameters, norm=norm, microbatch=subject.chunk, loss=loss_per_example
+        )
         for norm in {"l2", public.clip.norm}
     }
     squares = 0.0

@@ -52,6 +52,11 @@ def attack_target(
     begin = time.perf_counter()
     experiment = target.experiment
     look_beside(target.folder)
+    if resolve(experiment).source.number is not None:
+        raise SordinoError(
+            "These attacks ask how sure a model is of a class, but [data.options] target says that it learns a number; try them on "
+            "classes, and use audit here."
+        )
     inversions, members = [], []
     with relative_to(target.folder):
         if attacks:

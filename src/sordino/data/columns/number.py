@@ -57,7 +57,7 @@ class Number:
 
     def encode(self, cells: Cells) -> NDArray[np.float32]:
         """The column as one number per row."""
-        self._refuse_words(cells)
+        refuse_words(cells)
         values = cells.numbers.copy()
         if self.missing is None:
             cells.refuse_missing(
@@ -75,14 +75,16 @@ class Number:
             return values
         return 2 * (values - self.low) / (self.high - self.low) - 1
 
-    def _refuse_words(self, cells: Cells) -> None:
-        words = np.isnan(cells.numbers) & ~cells.is_missing
-        if words.any():
-            cells.refuse(words, "numbers", cells.how_to_read(int(words.argmax())))
-
     def _refuse_outside(self, cells: Cells, values: NDArray[np.float64]) -> None:
         cells.refuse(
             (values < self._low) | (values > self._high),
             f"numbers from {self._low:g} to {self._high:g}",
             f'mend it, widen low and high, or set outside = "clip" in columns.{cells.name}',
         )
+
+
+def refuse_words(cells: Cells) -> None:
+    """Refuse the first cell that is neither a number nor missing."""
+    words = np.isnan(cells.numbers) & ~cells.is_missing
+    if words.any():
+        cells.refuse(words, "numbers", cells.how_to_read(int(words.argmax())))

@@ -35,7 +35,11 @@ class TableFile:
 
 def raw_table(table: Table, settings: SourceSettings) -> Raw:
     """A table's columns as its settings declare them."""
-    labels = table.labels(settings.label_column, settings.declared_classes)
+    labels = (
+        table.labels(settings.label_column, settings.declared_classes)
+        if settings.number is None
+        else table.targets(settings.label_column, settings.number)
+    )
     client = settings.client_column
     clients = {client: table.clients(client)} if client else {}
     if settings.text_column:
@@ -82,7 +86,7 @@ def _guessed(
     if settings.visibility == "public":
         return ()
     found = [name for name, column in columns.items() if isinstance(column, Category) and declared[name] is None]
-    if labels.dtype.kind not in "ui" and not settings.declared_classes:
+    if labels.dtype.kind not in "ui" and not settings.declared_classes and settings.number is None:
         found.append(settings.label_column)
     return tuple(found)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients, ClippedSum
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
 from sordino.models import draw_dropout_from
 from sordino.privacy.clipping import Clip
@@ -71,6 +72,7 @@ class PoissonSteps:
         self.__step = 0
         self.__gradients = ClippedGradients(
             context.net,
+            loss=loss_per_example,
             trainable=context.space.names,
             groups=clip.groups or None,
             norm=clip.norm,

@@ -63,7 +63,7 @@ class ClientTests:
         source, method = setup.federated.source, setup.method
         if not method.personalised:
             setup.space.write(setup.net, state["model"])
-            right = correct(setup.net, source.public_test, setup.device).float()
+            right = correct(setup.net, source.public_test, setup.device)
             return [float(right[torch.from_numpy(tests.of(k))].mean()) for k in range(tests.clients)]
         first_personal = method.first_personal(setup.net).to(setup.device)
         own_model = method.welcome if first else method.personalise
