@@ -14,12 +14,14 @@ from sordino.core import SordinoError
 class Normalisation:
     """features = (inputs * scale - mean) / std, by constants that are public and never computed from private data.
 
-    `mean` and `std` hold one number for all, or one for each channel or column.
+    `mean` and `std` hold one number for all, or one for each channel or column. `missing` holds for each column what takes the place
+    of NaN before anything else; it is public too, because a person chose it or it was released.
     """
 
     scale: float = 1 / 255
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
+    missing: tuple[float, ...] = ()
 
     def check(self, width: int) -> None:
         """Refuse constants that do not fit so many channels or columns."""
@@ -31,7 +33,9 @@ class Normalisation:
                 )
 
     def apply(self, inputs: Tensor) -> Tensor:
-        """Normalise a float tensor in place."""
+        """Normalise a float tensor, in place where nothing is missing."""
+        if self.missing:
+            inputs = torch.where(inputs.isnan(), self._across(self.missing, inputs), inputs)
         mean, std = (self._across(constants, inputs) for constants in (self.mean, self.std))
         return inputs.mul_(self.scale / std).sub_(mean / std)
 

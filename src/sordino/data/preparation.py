@@ -69,7 +69,7 @@ class Preparation:
             kind=source.kind,
             shape=source.shape,
             classes=source.class_names,
-            normalisation=source.train.normalisation,
+            normalisation=dataclasses.replace(source.train.normalisation, missing=()),
             vocabulary=source.vocabulary,
             target=None if source.target is None else source.target.to_json(),
             columns=tables_of(source.layout),

@@ -84,6 +84,8 @@ class SourceSettings:
     """The sign between groups of three digits."""
     na: tuple[str, ...] = MISSING_WORDS
     """Words that stand for a missing value."""
+    bought_epsilon: float | None = None
+    """What the means of columns with missing = "bought" cost together, of each client's budget."""
 
     @property
     def declared_classes(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ class SourceSettings:
         self._check_target()
         self._check_normalisation()
         self._check_columns()
+        self._check_bought()
 
     def _check_classes(self) -> None:
         names = self.declared_classes
@@ -166,6 +169,19 @@ class SourceSettings:
                 f"separator should be one sign other than the decimal one, such as ';', but got {self.separator!r}; correct it."
             )
         _ = self.dialect
+
+    def _check_bought(self) -> None:
+        bought = [name for name, column in self.declared_columns.items() if column.bought]
+        if bought and self.bought_epsilon is None:
+            raise SordinoError(
+                f"columns.{bought[0]} has missing = 'bought', which has a price; set bought_epsilon in [data.options], such as "
+                "bought_epsilon = 0.1, or give missing a number."
+            )
+        if self.bought_epsilon is not None and not (bought and 0 < self.bought_epsilon < math.inf):
+            raise SordinoError(
+                f"bought_epsilon should be above 0, and pay for columns with missing = 'bought', but got {self.bought_epsilon:g} and "
+                f"{len(bought)} such columns; correct it, or leave it out."
+            )
 
     def _check_normalisation(self) -> None:
         constants = (*self.mean, *self.std, 1.0 if self.scale is None else self.scale)

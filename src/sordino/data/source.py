@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from sordino.core import SordinoError, Visibility
 from sordino.data.checks import check_labels, check_range, refuse_mismatch
 from sordino.data.client_names import group_names
-from sordino.data.columns import Column
+from sordino.data.columns import Column, Number
 from sordino.data.evaluation_rows import NOT_SAID, EvaluationRows, SeparateSource, SetAside
 from sordino.data.examples import Examples
 from sordino.data.labels import name_classes, number_labels
@@ -80,6 +81,37 @@ class Source:
     origin: Origin | None = None
 
     @property
+    def bought(self) -> dict[str, int]:
+        """Columns whose missing values wait for a released mean: by name, the place among the numbers of a row."""
+        places = accumulate((column.width for column in self.layout.values()), initial=0)
+        return {
+            name: place for (name, column), place in zip(self.layout.items(), places, strict=False) if column.bought
+        }
+
+    def with_missing(self, means: Mapping[str, float]) -> Source:
+        """The same rows with these means, each in its column's own unit, in place of missing values."""
+        constants, layout = [0.0] * self.shape[0], dict(self.layout)
+        for name, mean in means.items():
+            column = layout[name]
+            assert isinstance(column, Number)
+            layout[name] = dataclasses.replace(column, missing=mean)
+            constants[self.bought[name]] = column.scaled_value(mean)
+        filled = dataclasses.replace(self.train.normalisation, missing=tuple(constants))
+        train, test = (
+            None if part is None else dataclasses.replace(part, normalisation=filled)
+            for part in (self.train, self.test)
+        )
+        assert train is not None
+        return dataclasses.replace(self, train=train, test=test, layout=layout)
+
+    def _known(self, examples: Examples) -> Tensor:
+        """Which numbers are fit to be learnt from: finite ones, and NaN where a mean will take its place."""
+        found = examples.inputs.isfinite()
+        for place in self.bought.values():
+            found[:, place] |= examples.inputs[:, place].isnan()
+        return found if not examples.normalisation.missing else found | examples.inputs.isnan()
+
+    @property
     def group_names(self) -> tuple[str, ...]:
         """What rows are dealt out by: the classes, or parts of the range of a number."""
         return self.class_names if self.target is None else self.target.part_names
@@ -115,7 +147,7 @@ class Source:
                     self.vocabulary,
                     "mend the tokens or raise vocabulary",
                 )
-            if self.kind == "tabular" and not (finite := examples.inputs.isfinite().all(1)).all():
+            if self.kind == "tabular" and not (finite := self._known(examples).all(1)).all():
                 row = int(finite.logical_not().int().argmax())
                 raise SordinoError(
                     f"{where} has a NaN, infinite or missing value, first in row {row + 1}; fill or drop such rows."

@@ -213,7 +213,7 @@ def _check_budgets(resolved: Resolved, rows: Charged, before: Mapping[DpEvent, i
     already = spent(before, delta=0.0, neighbours=resolved.privacy.neighbours).epsilon
     for whose, epsilon in resolved.budgets.items():
         if epsilon <= rows.epsilon + already:
-            besides = f" besides ε = {already:g} of the statistics of tuning = 'auto'" if already else ""
+            besides = f" besides ε = {already:g} of the statistics before training" if already else ""
             raise SordinoError(
                 f"Evaluation costs ε = {rows.epsilon:g}{besides}, but {whose} is {epsilon:g} and must leave some for training; "
                 "raise it or lower epsilon in [data] test."
