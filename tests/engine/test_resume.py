@@ -16,6 +16,19 @@ from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 
 KILLS = 20
+PRELOADED = [
+    "sordino.engine.run",
+    "sordino.engine.simulate.simulator",
+    "sordino.data.embedded",
+    "sordino.data.partition.dirichlet",
+    "sordino.methods.dp_fedavg",
+    "sordino.models.mlp",
+    "sordino.pretrain.scratch",
+    "sordino.tuning.full",
+    "dp_accounting",
+    "scipy.stats",
+]
+"""What a child would import first, which takes longer than its rounds."""
 SETTLED = ("model.safetensors", "ledger.jsonl", "metrics.jsonl")
 
 
@@ -30,9 +43,7 @@ def _child(settings, folder):
 @pytest.fixture(scope="module")
 def servers():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["sordino.engine.simulate", "dp_accounting", "scipy.fft", "scipy.stats", "sordino.data.embedded"]
-    )
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

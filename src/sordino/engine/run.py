@@ -365,7 +365,7 @@ class _Run:
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
             "non_finite_contributions_since_start_or_resume": self._door.zeroed + self.clients.zeroed,
-            **{key: row[key] for row in last for key in row if key == "non_private_clients"},
+            **{key: row[key] for row in last for key in row if key.startswith("non_private_")},
         }
 
     def _finish(self, ended: str) -> dict[str, Any]:

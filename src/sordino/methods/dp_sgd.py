@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from sordino.core import Unit
-from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
+from sordino.methods.method import METHODS, Broadcast, Federation, Method, State
+from sordino.methods.model_average import averaged, shares_of
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.methods.sensible import StepFacts, share_of_rows
 from sordino.privacy.pricing import Uses
@@ -84,19 +85,10 @@ class DpSgd(Method, NoisySgd):
     def round(self, number: int, state: State, federation: Federation) -> State:
         """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
         uploads = federation.collect_models(number, Broadcast.of(state["model"]), self)
-        shares = self._shares(uploads, federation)
+        shares = shares_of(uploads, federation)
         if self.momentum and self.local_steps == 1:
             return self._with_velocity(state, shares)
-        model = state["model"].clone()
-        for share, upload in shares:
-            model += share * (upload - state["model"])
-        return {**state, "model": model}
-
-    def _shares(self, uploads: list[Upload], federation: Federation) -> list[tuple[float, Tensor]]:
-        """Each model that came back, with what it counts in the average."""
-        everyone = sum(federation.sizes)
-        expected_share = federation.expected_cohort / len(federation.sizes)
-        return [(federation.sizes[upload.client] / everyone / expected_share, upload.value.value) for upload in uploads]
+        return {**state, "model": averaged(state["model"], shares)}
 
     def _with_velocity(self, state: State, shares: list[tuple[float, Tensor]]) -> State:
         """Heavy ball: the velocity decays in every round, and takes up the averaged step where somebody sent one."""
