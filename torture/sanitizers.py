@@ -34,7 +34,7 @@ def sanitizers(ground: Ground, outcome: Outcome) -> None:
     outcome.planned = len(files) + 1
     source = _watched_copy(ground.tree.folder("sanitizers"))
     for file in files:
-        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(file)]
+        command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", "--color=no", str(file)]
         _judge(outcome, f"tests/kernels/{file.name}", _failure(_run(command, source)))
     awake = _run(["-c", READS_TOO_FAR], source)
     caught = awake.returncode != 0 and "heap-buffer-overflow" in awake.stderr
@@ -81,8 +81,10 @@ def _run(command: list[str], source: Path) -> subprocess.CompletedProcess[str]:
 
 def _failure(done: subprocess.CompletedProcess[str]) -> str | None:
     """What went wrong, in a line; tests that were skipped because no kernels were found count as failed."""
-    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
-    found = next((line for line in lines if "ERROR: AddressSanitizer" in line or "runtime error" in line), None)
-    if found or done.returncode:
-        return found or next((line for line in reversed(lines) if line.strip()), f"exit code {done.returncode}")
-    return "no kernels were found" if "skipped" in lines[-1] and "passed" not in done.stdout else None
+    lines = [line for line in [*done.stdout.splitlines(), *done.stderr.splitlines()] if line.strip()]
+    for sign in ("ERROR: AddressSanitizer", "runtime error", "FAILED"):
+        if found := next((line for line in lines if sign in line), None):
+            return found
+    if done.returncode:
+        return lines[-1] if lines else f"exit code {done.returncode}"
+    return "no kernels were found" if "passed" not in done.stdout else None

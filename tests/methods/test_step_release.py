@@ -229,7 +229,7 @@ def test_gep_projects_as_a_dense_reference_does():
     total = torch.zeros(each.shape[1], dtype=torch.float64)
     groups = layer_groups(FlatSpace(net).sizes, 2)
     subspace = power_method(
-        public, groups, basis=5, iterations=2, generator=context(net).generator("subspace of step 0")
+        public, groups, bases=[5, 5], iterations=2, generator=context(net).generator("subspace of step 0")
     )
     dense = torch.zeros(each.shape[1], 10, dtype=torch.float64)
     for number, ((start, stop), basis) in enumerate(zip(groups, subspace.bases, strict=True)):
@@ -247,7 +247,7 @@ def test_the_power_method_finds_the_leading_directions():
     torch.manual_seed(0)
     directions = torch.linalg.qr(torch.randn(40, 3)).Q
     gradients = torch.randn(30, 3) * torch.tensor([9.0, 5.0, 3.0]) @ directions.T + 0.01 * torch.randn(30, 40)
-    found = power_method(gradients, [(0, 40)], basis=3, iterations=3, generator=torch.Generator().manual_seed(1))
+    found = power_method(gradients, [(0, 40)], bases=[3], iterations=3, generator=torch.Generator().manual_seed(1))
     assert float((found.lift(found.embed(directions.T)) - directions.T).norm()) < 0.05
 
 
@@ -357,3 +357,11 @@ def test_gep_refuses_anchors_that_are_private_or_overlap(tiny, tmp_path):
 def test_gep_works_on_a_frozen_bodys_outputs(tiny, tmp_path):
     table = tiny(rounds=1, method=STEPS, tuning={"name": "head"}, privacy={"mechanism": MECHANISMS["gep"]})
     assert sordino.run(table, out=tmp_path / "run")["trained_parameters"] == 90
+
+
+@pytest.mark.parametrize(
+    ("directions", "expected"), [("each", [40, 40]), ("by-size", [10, 30])], ids=["each", "by-size"]
+)
+def test_groups_have_equal_directions_or_share_them_by_the_root_of_their_sizes(directions, expected):
+    mechanism = Gep(public={"source": "digits"}, anchors=64, basis=40, groups=2, directions=directions)
+    assert mechanism._bases([(0, 100), (100, 1000)]) == expected

@@ -103,6 +103,8 @@ def _fitted(test: SeparateSource, settings: SourceSettings, training: Raw, shape
         source=test.source,
         visibility="public",
         limit=test.limit,
+        rows=None,
+        public_share=None,
         resize=shape[1] if square else settings.resize,
         channels=shape[0] if training.kind == "image" else settings.channels,
         classes=None,

@@ -46,6 +46,11 @@ class SourceSettings:
     """Names of classes where classes is a number."""
     test_fraction: float = 0.2
     """The share of rows that is set aside for testing, where the source has no test split."""
+    public_share: float | None = None
+    """The share of training rows that is declared public, the same ones in every run. Settings marked private use all other rows;
+    the same source marked public, as of a start, uses these alone."""
+    rows: tuple[int, int] | None = None
+    """Only training rows from the first number, counted from 0, up to and without the second."""
     limit: int | None = None
     """At most so many rows are trained on."""
     test_limit: int | None = None
@@ -127,11 +132,22 @@ class SourceSettings:
             value = self.class_count if name == "classes" else getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise SordinoError(f"{name} must be at least {least} and at most {most}, but got {value}.")
+        self._check_rows()
         self._check_classes()
         self._check_target()
         self._check_normalisation()
         self._check_columns()
         self._check_bought()
+
+    def _check_rows(self) -> None:
+        if self.public_share is not None and not 0 < self.public_share < 1:
+            raise SordinoError(f"public_share must lie between 0 and 1, but got {self.public_share}.")
+        if self.rows is not None and not 0 <= self.rows[0] < self.rows[1]:
+            raise SordinoError(
+                f"rows must be a first row from 0 on and one after the last, but got {list(self.rows)}; write for instance [0, 5000]."
+            )
+        if self.rows is not None and self.public_share is not None:
+            raise SordinoError("rows and public_share both say which rows are used, but one is enough; keep one.")
 
     def _check_classes(self) -> None:
         names = self.declared_classes

@@ -22,6 +22,7 @@ from sordino.data.locate import KnownSource, known
 from sordino.data.overlap import refuse_shared_rows
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
+from sordino.data.row_pool import row_pool
 from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
 from sordino.data.target import Target, part_numbers
@@ -168,7 +169,8 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
     tested: Examples | None = None
     if isinstance(test, SeparateSource):
         tested = find_separate(test, settings, raw).load(class_names, seed)
-        whole = train if settings.limit is None else to_examples(array, labels, _all(raw), raw.kind, settings)
+        pool = row_pool(raw.train.count, settings)
+        whole = train if settings.limit is None else to_examples(array, labels, pool, raw.kind, settings)
         refuse_shared_rows(whole, tested, settings, test.source, alike_by_chance=test.alike_by_chance)
     elif isinstance(test, SetAside):
         if raw.test is not None:
@@ -282,10 +284,6 @@ def _columns(raw: Raw, rows: Array) -> dict[str, Array]:
     return {column: values[rows] for column, values in raw.columns.items()}
 
 
-def _all(raw: Raw) -> Array:
-    return np.arange(raw.train.count)
-
-
 def _find(settings: SourceSettings, test: EvaluationRows) -> tuple[Raw, str]:
     """The source; its own test split is left out where other rows are to be tested on."""
     raw, name = find(settings)
@@ -298,12 +296,12 @@ def _sets_aside(raw: Raw, test: EvaluationRows) -> bool:
 
 def _rows(raw: Raw, settings: SourceSettings, seed: int, test: EvaluationRows) -> tuple[Array, Array]:
     """Which rows of their files train and test; file order is kept unless rows are drawn."""
-    count = raw.train.count
+    pool = row_pool(raw.train.count, settings)
     if _sets_aside(raw, test):
-        order = drawn(count, seed, _SPLIT_STREAM)
-        n_test = max(1, round(count * settings.test_fraction))
+        order = pool[drawn(len(pool), seed, _SPLIT_STREAM)]
+        n_test = max(1, round(len(pool) * settings.test_fraction))
         return order[n_test:][: settings.limit], order[:n_test][: settings.test_limit]
-    train = _all(raw) if settings.limit is None else drawn(count, seed, _SPLIT_STREAM)[: settings.limit]
+    train = pool if settings.limit is None else pool[drawn(len(pool), seed, _SPLIT_STREAM)[: settings.limit]]
     if raw.test is None:
         return train, np.arange(0)
     if settings.test_limit is None:

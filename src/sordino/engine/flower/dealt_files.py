@@ -22,7 +22,17 @@ from sordino.engine.resolved import Resolved, resolve
 from sordino.experiment import Experiment, experiment
 from sordino.files import make_folder
 
-_OF_THE_WHOLE = ("limit", "test_limit", "test_fraction", "resize", "channels", "client_column", "class_names")
+_OF_THE_WHOLE = (
+    "limit",
+    "public_share",
+    "rows",
+    "test_limit",
+    "test_fraction",
+    "resize",
+    "channels",
+    "client_column",
+    "class_names",
+)
 """Options of a source that are done with when its rows have been dealt out."""
 
 
