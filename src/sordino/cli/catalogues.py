@@ -53,9 +53,9 @@ def data_list(as_json: AsJson = False) -> None:
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
+        from sordino.data.beside import relative_to
         from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
-        from sordino.data.locate import relative_to
         from sordino.engine.dealing import federate
         from sordino.engine.resolved import resolve
         from sordino.experiment import read

@@ -81,6 +81,8 @@ class SourceSettings:
     """How many numbers tokens are hashed to."""
     length: int = 32
     """How many tokens of a text are used."""
+    tokenizer: str | None = None
+    """A file that says which tokens there are, made of public text: tokenizer.json, or a list of words."""
     separator: str | None = None
     """Between the cells of a CSV file."""
     decimal: str = "."
@@ -183,6 +185,10 @@ class SourceSettings:
         if self.separator is not None and (len(self.separator) != 1 or self.separator == self.decimal != "."):
             raise SordinoError(
                 f"separator should be one sign other than the decimal one, such as ';', but got {self.separator!r}; correct it."
+            )
+        if self.tokenizer is not None and self.text_column is None:
+            raise SordinoError(
+                f"tokenizer names {self.tokenizer!r}, but there is no text to cut; name the column of text with text_column."
             )
         _ = self.dialect
 

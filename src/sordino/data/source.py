@@ -26,6 +26,7 @@ from sordino.data.row_pool import row_pool
 from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
 from sordino.data.target import Target, part_numbers
+from sordino.data.tokenizer import Tokenizer
 
 __all__ = [
     "KnownSource",
@@ -67,6 +68,8 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    tokenizer: Tokenizer | None = None
+    """How texts became numbers, where a file says so."""
     target: Target | None = None
     """What is learnt, where it is a number: a model has one output then, and `class_names` holds the number's name."""
     layout: Mapping[str, Column] = field(default_factory=dict)
@@ -187,6 +190,7 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        tokenizer=raw.tokenizer,
         target=settings.number,
         layout=raw.layout,
         notes=raw.notes,

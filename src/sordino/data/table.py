@@ -18,7 +18,6 @@ from sordino.data.csv_file import read_csv
 from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array
 from sordino.data.target import Target
-from sordino.data.text import token_numbers
 from sordino.sentences import listed, shown
 
 if TYPE_CHECKING:
@@ -48,10 +47,11 @@ class Table:
         """The columns side by side as numbers."""
         return np.concatenate([column.encode(self.cells(name)) for name, column in columns.items()], axis=1)
 
-    def tokens(self, name: str, *, vocabulary: int, length: int) -> Array:
-        """A column of text as token numbers; an empty cell is an empty text."""
+    def texts(self, name: str) -> list[str]:
+        """A column of text; an empty cell is an empty text."""
         cells = self.cells(name, "and [data.options] text_column names it")
-        return token_numbers(cells.series.astype("str").fillna("").tolist(), vocabulary=vocabulary, length=length)
+        found: list[str] = cells.series.astype("str").fillna("").tolist()
+        return found
 
     def labels(self, name: str, class_names: tuple[str, ...]) -> Array:
         """The target as class numbers where it holds numbers, else as words to be looked up among the class names."""

@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sordino.core import View
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
 from sordino.engine.bought_means import mean_facts

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.bought_means import buy_means

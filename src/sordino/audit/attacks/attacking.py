@@ -16,7 +16,7 @@ from sordino.audit.attacks.membership import Trained, infer_membership
 from sordino.audit.target import Target
 from sordino.audit.trade_off import Claim
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.engine.building import make_model
 from sordino.engine.dealing import federate
 from sordino.engine.record import RunRecord

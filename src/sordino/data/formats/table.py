@@ -12,6 +12,7 @@ from sordino.data.formats import FORMATS
 from sordino.data.raw import Array, Raw, in_memory, reading
 from sordino.data.settings import SourceSettings
 from sordino.data.table import Table, read_table
+from sordino.data.tokenizer import named_tokenizer, numbered
 from sordino.sentences import listed
 
 
@@ -43,12 +44,17 @@ def raw_table(table: Table, settings: SourceSettings) -> Raw:
     client = settings.client_column
     clients = {client: table.clients(client)} if client else {}
     if settings.text_column:
-        tokens = table.tokens(settings.text_column, vocabulary=settings.vocabulary, length=settings.length)
+        tokenizer = named_tokenizer(settings.tokenizer)
+        vocabulary = settings.vocabulary if tokenizer is None else tokenizer.vocabulary
+        tokens = numbered(
+            table.texts(settings.text_column), vocabulary=vocabulary, length=settings.length, tokenizer=tokenizer
+        )
         return Raw(
             kind="text",
             train=in_memory(tokens, labels),
             columns=clients,
-            vocabulary=settings.vocabulary,
+            vocabulary=vocabulary,
+            tokenizer=tokenizer,
             guessed=_guessed({}, {}, labels, settings),
         )
     declared = _declared(table, settings)

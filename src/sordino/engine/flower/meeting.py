@@ -182,6 +182,7 @@ def _empty_source(resolved: Resolved, preparation: Preparation) -> Source:
         class_names=preparation.classes,
         vocabulary=preparation.vocabulary,
         target=preparation.number,
+        tokenizer=preparation.tokenizer,
         layout=columns_of(preparation.columns),
         elsewhere=True,
         origin=None if kind == "image" else Origin(settings=settings, seed=seed, test=rows),

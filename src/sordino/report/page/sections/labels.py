@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.target import target_of
 from sordino.engine.dealing import client_labels
 from sordino.engine.resolved import resolve
