@@ -20,8 +20,10 @@ def notes(seed: int, rows: int) -> pandas.DataFrame:
     rng = np.random.default_rng(seed)
     good = rng.random(rows) < 0.5
     said = np.where(good, rng.choice(["good", "fine"], rows), rng.choice(["bad", "awful"], rows))
-    films = rng.integers(0, 400, (rows, 2))
-    text = [f"The film{one} film{other} was {word}" for (one, other), word in zip(films, said, strict=True)]
+    films = rng.integers(0, 310, (rows, 3))
+    text = [
+        f"The film{one} film{two} film{three} was {word}" for (one, two, three), word in zip(films, said, strict=True)
+    ]
     return pandas.DataFrame({"text": text, "label": np.where(good, "up", "down")})
 
 
@@ -34,7 +36,7 @@ def folder(tmp_path):
 
 
 def reading(tokenizer, **changes):
-    options = {"text_column": "text", "classes": ["down", "up"], "length": 6, "tokenizer": tokenizer, **changes}
+    options = {"text_column": "text", "classes": ["down", "up"], "length": 7, "tokenizer": tokenizer, **changes}
     return {
         "name": "notes",
         "rounds": 2,
