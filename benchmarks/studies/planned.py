@@ -157,7 +157,10 @@ class Plan:
 
     def _reported(self, winners: Winners) -> list[Cell]:
         cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
-        return cells[:: max(1, len(cells) // TOY_CELLS)] if self.toy else cells
+        if not self.toy or len(cells) <= TOY_CELLS:
+            return cells
+        step = len(cells) // TOY_CELLS
+        return [cells[place * step + place % step] for place in range(TOY_CELLS)]
 
     def _changes(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.changes, *(self.study.quick(cell) if self.toy else ()))

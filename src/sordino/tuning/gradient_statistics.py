@@ -25,6 +25,7 @@ from torch import Tensor
 from sordino.core import Norm
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net
@@ -106,7 +107,9 @@ class Subject:
         """Clipped gradients in these parameters; the model is looked through once for each."""
         key = (tuple(parameters), norm)
         if key not in self._made:
-            self._made[key] = ClippedGradients(self.net, trainable=parameters, norm=norm, microbatch=self.chunk)
+            self._made[key] = ClippedGradients(
+                self.net, trainable=parameters, norm=norm, microbatch=self.chunk, loss=loss_per_example
+            )
         return self._made[key]
 
 
