@@ -91,7 +91,7 @@ def shared_space(resolved: Resolved, net: Net, names: Sequence[str]) -> FlatSpac
             "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
             "then; set [privacy] sampler = 'poisson' or 'everyone'."
         )
-    if method.uncovered and privacy.noise == "central":
+    if method.uncovered and method.protected and privacy.noise == "central":
         raise SordinoError(
             "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
         )

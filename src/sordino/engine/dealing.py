@@ -85,15 +85,16 @@ class Federated:
 
     def match_test_rows(self, resolved: Resolved) -> Matched | None:
         """Test rows for every client, where figures of single clients were asked for and test rows are public."""
-        if self.source.test is None:
+        tested = self.source.test
+        if tested is None:
             return None
         return match_test_rows(
             resolved.experiment,
             resolved.method,
             self.partition,
             self.newcomers,
-            train_labels=self.source.train.labels.numpy,
-            test_labels=self.source.test.labels.numpy,
+            train_labels=lambda: self.source.groups(self.source.train),
+            test_labels=lambda: self.source.groups(tested),
         )
 
 
@@ -105,7 +106,7 @@ def load_source(resolved: Resolved) -> Source:
 def federate(resolved: Resolved) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
     source = load_source(resolved)
-    partition, newcomers = _dealt_out(resolved, source.train.labels.numpy(), source.columns)
+    partition, newcomers = _dealt_out(resolved, source.groups(source.train), source.columns)
     own_split = _own_split(resolved, partition)
     partition, held_out = _held_out(resolved, partition)
     groups = {column: group_names(values) for column, values in source.columns.items()}

@@ -1,9 +1,10 @@
-"""The average of clients' models by their public sizes; whoever is absent keeps the global model's share."""
+"""Averages of clients' models and updates by their public sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from sordino.methods.federation import Federation, Upload
@@ -17,8 +18,16 @@ def shares_of(uploads: Sequence[Upload], federation: Federation) -> list[tuple[f
 
 
 def averaged(model: Tensor, shares: Sequence[tuple[float, Tensor]]) -> Tensor:
-    """The model after the mean step of those that came back."""
+    """The model after the mean step of those that came back; whoever is absent keeps the global model's share."""
     after = model.clone()
     for share, upload in shares:
         after += share * (upload - model)
     return after
+
+
+def mean_by_size(uploads: Sequence[Upload], federation: Federation) -> Tensor:
+    """The mean of the updates that came back, by the rows of their senders; for methods without privacy, who may look."""
+    weights = torch.tensor([federation.sizes[upload.client] for upload in uploads], dtype=torch.float64)
+    updates = torch.stack([upload.value.value for upload in uploads])
+    mean: Tensor = (weights / weights.sum()).to(updates) @ updates
+    return mean

@@ -13,6 +13,7 @@ from torch import Tensor
 from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients, ClippedSum
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, draw_dropout_from
 from sordino.privacy.clipping import Clip
@@ -79,6 +80,7 @@ class PoissonSteps:
         if names not in self.__gradients:
             self.__gradients[names] = ClippedGradients(
                 self.__context.net,
+                loss=loss_per_example,
                 trainable=names,
                 groups=self.__clip.groups or None,
                 norm=self.__clip.norm,

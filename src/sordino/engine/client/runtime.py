@@ -173,7 +173,7 @@ def plain_turn(update: Tensor) -> Turn:
 
 
 def _contribution(evaluation: ChargedEvaluation, own: Examples, context: ClientContext) -> float:
-    right = int(correct_as_it_is(context.net, own, context.device).sum())
+    right = float(correct_as_it_is(context.net, own, context.device).sum())
     return contribution(right=right, filled=len(own), slots=context.size, unit=evaluation.unit)
 
 

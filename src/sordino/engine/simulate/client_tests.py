@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from sordino.core import Private
 from sordino.data.examples import Examples
@@ -20,6 +19,7 @@ from sordino.engine.client.personal_store import PersonalStore, show_to_research
 from sordino.engine.evaluate import accuracy, correct, logits
 from sordino.engine.setup import Setup
 from sordino.engine.simulate.workers import Place, Workers
+from sordino.gradients.losses import mean_loss
 from sordino.methods.method import ClientContext, State
 from sordino.methods.personal import head_space
 from sordino.models import Net
@@ -123,7 +123,7 @@ def _on_own_rows(models: OwnModels) -> dict[str, Any]:
 
 
 def _loss(net: Net, examples: Examples, device: torch.device) -> float:
-    return float(cross_entropy(logits(net, examples, device), examples.labels))
+    return float(mean_loss(logits(net, examples, device), examples.labels))
 
 
 def spread(accuracies: Sequence[float]) -> dict[str, Any]:
