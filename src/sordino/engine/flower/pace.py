@@ -2,7 +2,7 @@
 
 | what | Flower | here |
 |---|---|---|
-| a node asks for work | every 3 s | every 0.1 s after work, then less and less often, at last every second |
+| a node asks for work | every 3 s | every 0.3 s after work, then less and less often, at last every second |
 | SuperNode and attendant look for each other's messages | every 0.5 s and 1 s | told at once, as threads of one process |
 | a piece of a message that is not there yet | again after 1 s, 2 s, ..., for two hours | after 0.1 s, ..., for 30 s |
 | a node that was killed counts as gone, and may come back | after 60 s | after 20 s |
@@ -22,8 +22,8 @@ from flwr.supercore import heartbeat
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.supernode import fleet_http_connection, start_client_internal
 
-FIRST_SECONDS, LAST_SECONDS, SLOWER = 0.1, 1.0, 1.05
-"""Between two questions for work: at first, at most, and how much longer each time."""
+FIRST_SECONDS, LAST_SECONDS, SLOWER = 0.3, 1.0, 1.05
+"""Between two questions for work: at first, at most, and how much longer each time. A question costs the SuperLink 20 ms of a core."""
 FLOWER_ASKS_SECONDS = 3
 """By this number in Flower's code a wait for work is told from a wait for an answer."""
 PIECES_SECONDS = 30.0
