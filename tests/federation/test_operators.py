@@ -102,7 +102,7 @@ def test_a_node_with_a_key_that_is_not_on_the_roster_is_not_let_in(local, tmp_pa
         assert "does not let this node in" in node.log.read_text()
     finally:
         node.stop()
-    assert sum(one.status == ONLINE for one in local.control.nodes()) == 3
+    assert sum(one.status == ONLINE for one in local.control.nodes()) == 2
 
 
 def sordino(*arguments):

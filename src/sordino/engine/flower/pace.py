@@ -5,6 +5,7 @@
 | a node asks for work | every 3 s | every 0.3 s after work, then less and less often, at last every second |
 | SuperNode and attendant look for each other's messages | every 0.5 s and 1 s | told at once, as threads of one process |
 | a piece of a message that is not there yet | again after 1 s, 2 s, ..., for two hours | after 0.1 s, ..., for 30 s |
+| a SuperLink that is away is tried again | after 1 s, 2 s, ..., 20 s | after at most 3 s |
 | a node that was killed counts as gone, and may come back | after 60 s | after 20 s |
 
 Half a message is what a server leaves behind that was killed while it sent: nobody should wait for the rest of it for long.
@@ -20,6 +21,7 @@ from typing import Any
 
 from flwr.supercore import heartbeat
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.supercore.retry import http_retry
 from flwr.supernode import fleet_http_connection, start_client_internal
 
 FIRST_SECONDS, LAST_SECONDS, SLOWER = 0.3, 1.0, 1.05
@@ -29,6 +31,7 @@ FLOWER_ASKS_SECONDS = 3
 PIECES_SECONDS = 30.0
 HEARTBEAT_SECONDS = 10
 """The least that a SuperLink takes; after twice as long without one a node counts as gone."""
+AWAY_SECONDS = 3
 
 
 @dataclass
@@ -59,6 +62,7 @@ def set_pace(bell: Bell) -> None:
     pull = functools.partial(pull_objects, max_time=PIECES_SECONDS, initial_backoff=0.1, backoff_cap=2.0)
     _replace(start_client_internal, "time", bell)
     _replace(start_client_internal, "pull_objects", pull)
+    _replace(http_retry, "MAX_RETRY_DELAY", AWAY_SECONDS)
     for module in (heartbeat, fleet_http_connection):
         _replace(module, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT_SECONDS)
 
