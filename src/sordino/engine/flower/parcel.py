@@ -89,8 +89,9 @@ class Sealer:
         """A parcel for the node of this name, which is worth something for so many seconds."""
         content, now = packed(letters), time.time()
         signature = self.key.sign(_signed(letters, to=to, made=now, seconds=seconds), _SIGNED_WITH)
-        seal = {"made": now, "seconds": seconds, "signature": signature, "certificate": self.certificate}
-        content.config_records[PARCEL].update(seal)
+        content.config_records[PARCEL].update(
+            made=now, seconds=seconds, signature=signature, certificate=self.certificate
+        )
         return content
 
 
