@@ -67,7 +67,8 @@ def _at(clients: int, start: str, winners: Winners) -> list[Cell]:
 
 def quick(one: Cell) -> Sequence[str]:
     start = ("start.epochs=1", "start.data.limit=500") if "public start" in one.name else ()
-    return ("rounds=2", "data.options.limit=2000", "data.options.test_limit=500", "data.client_test_rows=50", *start)
+    small = ("rounds=2", "data.clients=10", "method.head_epochs=1", "data.client_test_rows=50")
+    return (*small, "data.options.limit=2000", "data.options.test_limit=500", *start)
 
 
 STUDY = Study(
