@@ -9,6 +9,7 @@ from torture.disk import disk
 from torture.federation import federation
 from torture.federation_bits import federation_bits
 from torture.ground import Part
+from torture.kernel_forms import kernel_forms
 from torture.kills import kills
 from torture.mutations import mutations
 from torture.races import races
@@ -22,6 +23,7 @@ PARTS: dict[str, Part] = {
     "mutations": mutations,
     "tampering": tampering,
     "sanitizers": sanitizers,
+    "kernel-forms": kernel_forms,
     "federation": federation,
     "federation-bits": federation_bits,
 }

@@ -16,6 +16,8 @@ from torture.tree import Unable
 
 WATCH = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
 LONGEST_SECONDS = 1800
+FORM = "portable"
+"""Sources are the same in every form, and this one runs on every processor."""
 ROOT = Path(__file__).parents[1]
 
 READS_TOO_FAR = """
@@ -49,8 +51,9 @@ def _watched_copy(folder: Path) -> Path:
     """The package with kernels that are built to be watched, in a folder that can be imported from."""
     source = folder / "src"
     shutil.copytree(ROOT / "src" / "sordino", source / "sordino", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    (extension,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
-    built = source / "sordino" / "kernels" / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+    extensions = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
+    (extension,) = (one for one in extensions if one["name"].endswith(f"._{FORM}"))
+    built = source / "sordino" / "kernels" / f"_{FORM}{sysconfig.get_config_var('EXT_SUFFIX')}"
     files = [str(ROOT / file) for file in extension["sources"]]
     command = ["gcc", *extension["extra-compile-args"], *WATCH, "-shared", "-fPIC", "-o", str(built), *files]
     done = subprocess.run([*command, "-lm"], check=False, capture_output=True, text=True)

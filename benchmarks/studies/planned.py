@@ -3,7 +3,8 @@
 Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DIR`:
 - `--jobs 2` runs so many cells side by side, one process for each core; cells that are done are not run again, and one that was cut
   goes on where it was;
-- `--quick` runs the same grid at toy size into DIR/quick, to see that it works; its figures mean nothing;
+- `--quick` chooses in one group and runs a few cells of all kinds, at toy size, into DIR/quick, to see that the study works; its
+  figures mean nothing;
 - `--report` prints what is there, and says how many of how many runs that is.
 """
 
@@ -27,6 +28,8 @@ from sordino.sweeps.pool import Ended, Job, run_all
 
 Winners = Mapping[str, Cell]
 """The candidate that did best in each group, by the group's name."""
+TOY_CELLS = 10
+"""How many cells `--quick` runs, evenly taken from the grid."""
 Figures = Callable[[Path], Mapping[str, float]]
 """Numbers of one finished run, by name; those of all seeds are averaged."""
 
@@ -74,9 +77,9 @@ class Study:
         parser.add_argument(
             "--seeds", type=int, nargs="+", default=None, help=f"of the cells that are reported; {list(self.seeds)}"
         )
-        parser.add_argument("--quick", action="store_true", help="the same grid as a toy, with one seed")
+        parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
         parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
-        parser.add_argument("--only", default="", help="only cells whose name contains this")
+        parser.add_argument("--only", default="", help="only cells whose name contains this, and the choices they need")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
         seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
@@ -102,15 +105,15 @@ class Plan:
     def run(self, jobs: int) -> None:
         """Write the grid down, choose, and run what is missing."""
         self._write_down()
-        tried = [(cell, seed) for group in self.study.candidates.values() for cell in group for seed in self._choosing]
+        tried = [(cell, seed) for group in self._groups.values() for cell in group for seed in self._choosing]
         self._do(tried, jobs)
-        cells = [cell for cell in self.study.cells(self.winners()) if self.only in cell.name]
+        cells = self._reported(self.winners())
         self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs)
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""
-        found = {}
-        for name, group in self.study.candidates.items():
+        found = self._first
+        for name, group in self._groups.items():
             scores = [self._score(cell) for cell in group]
             missing = [cell.name for cell, score in zip(group, scores, strict=True) if score is None]
             if missing:
@@ -124,7 +127,7 @@ class Plan:
     def report(self) -> str:
         """A line for each cell with all that is there of it, and what was chosen by what."""
         winners, rows, done = self.winners(), [], 0
-        cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
+        cells = self._reported(winners)
         names: list[str] = []
         for cell in cells:
             runs = [place for seed in self.seeds if (place := cell.place(seed, self.out) / "summary.json").exists()]
@@ -138,13 +141,38 @@ class Plan:
             rows.append(
                 [cell.name, *(_spread([one[name] for one in figures]) for name in names), *views, str(len(runs))]
             )
-        tried = sum(len(group) for group in self.study.candidates.values())
-        chosen = "".join(f"\nchosen in {name}: {cell.name}" for name, cell in winners.items())
+        tried = sum(len(group) for group in self._groups.values())
+        chosen = "".join(f"\nchosen in {name}: {winners[name].name}" for name in self._groups)
         table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
         return (
             f"{self.study.name}: {done} of {len(cells) * len(self.seeds)} runs; {tried} candidates tried with seeds "
             f"{list(self._choosing)}, none on the rows reported{chosen}\n\n{table}"
         )
+
+    @property
+    def _groups(self) -> dict[str, Sequence[Cell]]:
+        """The groups in which candidates are really tried."""
+        groups = {name: group for name, group in self.study.candidates.items() if self._needed(name)}
+        return {name: groups[name][:2] for name in list(groups)[:1]} if self.toy else groups
+
+    @property
+    def _first(self) -> dict[str, Cell]:
+        return {name: group[0] for name, group in self.study.candidates.items()}
+
+    def _needed(self, name: str) -> bool:
+        """Whether the choice in this group changes any cell that is asked for."""
+        if not self.only:
+            return True
+        last = {**self._first, name: self.study.candidates[name][-1]}
+        pairs = zip(self.study.cells(self._first), self.study.cells(last), strict=True)
+        return any(one != other for one, other in pairs if self.only in one.name)
+
+    def _reported(self, winners: Winners) -> list[Cell]:
+        cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
+        if not self.toy or len(cells) <= TOY_CELLS:
+            return cells
+        step = len(cells) // TOY_CELLS
+        return [cells[place * step + place % step] for place in range(TOY_CELLS)]
 
     def _changes(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.changes, *(self.study.quick(cell) if self.toy else ()))
@@ -173,7 +201,6 @@ class Plan:
 
     def _grid(self) -> dict[str, Any]:
         """All candidates, and the cells as they are with the first candidate of each group."""
-        first = {name: group[0] for name, group in self.study.candidates.items()}
 
         def told(cells: Sequence[Cell]) -> dict[str, Any]:
             return {cell.name: {"file": cell.file, "changes": list(self._changes(cell))} for cell in cells}
@@ -182,7 +209,7 @@ class Plan:
             "study": self.study.name,
             "candidates": {name: told(group) for name, group in self.study.candidates.items()},
             "choosing_seeds": list(self._choosing),
-            "cells": told(self.study.cells(first)),
+            "cells": told(self.study.cells(self._first)),
         }
 
     def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int) -> None:

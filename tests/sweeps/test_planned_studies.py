@@ -6,8 +6,10 @@ import pytest
 
 from benchmarks.studies import at_scale
 from benchmarks.studies.planned import Plan, Study, validation
-from benchmarks.studies.study import Cell
+from benchmarks.studies.study import EXAMPLES, Cell
 from sordino.core import SordinoError
+from sordino.engine.resolved import resolve
+from sordino.experiment import experiment, read_table
 
 SMALL = (
     "rounds=2",
@@ -67,16 +69,30 @@ def test_finished_runs_are_left_alone(done):
     assert before == {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
 
 
+def test_a_part_of_a_study_chooses_only_what_it_needs(tmp_path):
+    other = study()
+    two = Study(
+        name="two",
+        candidates={"rate": other.candidates["rate"], "idle": [cell("idle 1"), cell("idle 2", "rounds=3")]},
+        cells=lambda winners: [*other.cells(winners), cell("beside", *winners["idle"].changes)],
+    )
+    assert set(Plan(study=two, out=tmp_path, seeds=(1,), only="chosen")._groups) == {"rate"}
+    assert set(Plan(study=two, out=tmp_path, seeds=(1,))._groups) == {"rate", "idle"}
+
+
 def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
     with pytest.raises(SordinoError, match=r"'tried 0\.001' is missing"):
         Plan(study=study(), out=tmp_path, seeds=(1,)).report()
 
 
 @pytest.mark.parametrize("name", ["fedceo", "personalised", "pretrain_dpfl", "dpadapter", "reprogramming"])
-def test_every_study_names_its_cells_once_and_builds_from_any_winner(name):
+def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
     module = __import__(f"{at_scale.__name__}.{name}", fromlist=["STUDY"])
     found: Study = module.STUDY
     last = {group: cells[-1] for group, cells in found.candidates.items()}
     cells = [*found.cells(last), *(one for group in found.candidates.values() for one in group)]
     assert len({one.name for one in cells}) == len(cells)
     assert all("/" not in one.name for one in cells)
+    for one in cells[:: max(1, len(cells) // 4)]:
+        for changes in (one.changes, (*one.changes, *found.quick(one))):
+            resolve(experiment(read_table(EXAMPLES / one.file, changes)))

@@ -33,6 +33,7 @@ from sordino.engine.tariff import Tariff, warnings_of
 from sordino.engine.traffic import BYTES_PER_NUMBER
 from sordino.engine.turns import turn_facts
 from sordino.experiment import Experiment, PrivacySection
+from sordino.kernels.native import about_missing
 from sordino.methods import Method
 from sordino.models import FlatSpace
 from sordino.outside import look_beside
@@ -157,6 +158,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             *facts.notes,
             *start_warnings,
             *_about_unequal(each, experiment.privacy),
+            *about_missing(),
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sordino.core import Norm
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
 from sordino.gradients.losses import loss_per_example
@@ -100,6 +101,16 @@ class Subject:
     head: Sequence[str]
     chunk: int | None
     device: torch.device
+    _made: dict[tuple[tuple[str, ...], Norm], ClippedGradients] = field(default_factory=dict, compare=False, repr=False)
+
+    def gradients(self, parameters: Sequence[str], norm: Norm) -> ClippedGradients:
+        """Clipped gradients in these parameters; the model is looked through once for each."""
+        key = (tuple(parameters), norm)
+        if key not in self._made:
+            self._made[key] = ClippedGradients(
+                self.net, trainable=parameters, norm=norm, microbatch=self.chunk, loss=loss_per_example
+            )
+        return self._made[key]
 
 
 def measure(own: Examples, names: Sequence[str], subject: Subject, public: Measure) -> dict[str, float]:
@@ -143,9 +154,7 @@ def probe(size: int, radius: float) -> Tensor:
 
 def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> Tensor:
     """ḡ on some of the parameters, in double precision."""
-    clipped = ClippedGradients(
-        subject.net, trainable=parameters, norm=public.clip.norm, microbatch=subject.chunk, loss=loss_per_example
-    )
+    clipped = subject.gradients(parameters, public.clip.norm)
     total = torch.zeros(clipped.size, dtype=torch.float64, device=subject.device)
     for part in _chunks(own, subject.chunk):
         total += clipped.sum(
@@ -156,12 +165,8 @@ def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Me
 
 def _squares(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> float:
     """Σ ‖g_k‖₂² of the clipped gradients: an L1 clip scales a row by ξ/‖g‖₁, and its L2 length with it."""
-    by_norm = {
-        norm: ClippedGradients(
-            subject.net, trainable=parameters, norm=norm, microbatch=subject.chunk, loss=loss_per_example
-        )
-        for norm in {"l2", public.clip.norm}
-    }
+    norms_needed: set[Norm] = {"l2", public.clip.norm}
+    by_norm = {norm: subject.gradients(parameters, norm) for norm in norms_needed}
     squares = 0.0
     for part in _chunks(own, subject.chunk):
         features, labels = part.features(subject.device), part.labels.to(subject.device)
