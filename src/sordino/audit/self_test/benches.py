@@ -55,6 +55,13 @@ def _table(method: Any = "dp-fedavg", *, clients: int = CLIENTS, rounds: int = 4
     return experiment(table)
 
 
+def last_model_alone() -> Alarms:
+    """Canaries in random directions, in a model with many more numbers than there are canaries."""
+    given = _table(rounds=2, model={"name": "mlp", "hidden": [64, 32]}, privacy={"noise_multiplier": 4.0})
+    found = audit_experiment(given, views=(), runs=1, confidence=CONFIDENCE, final_model=True).final_model
+    return [] if found is None or found.holds else ["last model"]
+
+
 def audited(made: Callable[[], Experiment], runs: int = 1) -> Bench:
     """The alarms of the audit of an experiment, each by the name of what alarmed; one that is refused is an alarm too."""
 
@@ -73,6 +80,12 @@ COINS = {"sampler": "poisson", "expected_cohort": 75}
 STEPS = {"name": "dp-sgd", "batch_size": 150, "local_steps": 2}
 SPARSE = {"name": "dp-pfeddsu", "layers": 1, "share": 0.5, "head_epochs": 1, "mask": "global"}
 
+GEP = {
+    "name": "gep",
+    "public": {"source": "mnist5k", "visibility": "public"},
+    "anchors": 64,
+}
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "central": _table,
     "central, by coins": lambda: _table(rounds=12, privacy=COINS),
@@ -81,6 +94,8 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "local, laplace": lambda: _table(privacy={"noise": "local", "mechanism": "laplace"}),
     "steps on examples": lambda: _table(STEPS, clients=2),
     "one step, large rate": lambda: _table({**STEPS, "batch_size": 300, "local_steps": 1}, clients=2),
+    "steps, gep": lambda: _table(STEPS, clients=2, privacy={"mechanism": GEP}),
+    "turns, banded": lambda: _table(rounds=9, privacy={"mechanism": "banded", "participation_cap": 3}),
     "groups clipped apart": lambda: _table(
         {"name": "dp-sgd", "batch_size": "full"},
         clients=2,
@@ -188,6 +203,7 @@ def edited_ledger() -> Alarms:
 
 BENCHES: dict[str, Bench] = {
     **{name: audited(made, RUNS.get(name, 1)) for name, made in EXPERIMENTS.items()},
+    "last model alone": last_model_alone,
     "not finite": not_finite,
     "statistics": statistics,
     "edited ledger": edited_ledger,
