@@ -115,7 +115,8 @@ def _every_method_row(found: Mapping[str, Any]) -> tuple[str, ...]:
     epsilon = float(found["membership"][0]["epsilon"])
     promise = "none" if math.isinf(epsilon) else f"{epsilon_text(epsilon)} per {found['unit']}"
     cells = [_found_and_allowed(by_name.get(attack)) for attack in ATTACKS]
-    return (found["method"], promise, *cells, "holds" if found["holds"] else "BEATEN")
+    verdict = "nothing is promised" if promise == "none" else "holds" if found["holds"] else "BEATEN"
+    return (found["method"], promise, *cells, verdict)
 
 
 def _found_and_allowed(one: Mapping[str, Any] | None) -> str:

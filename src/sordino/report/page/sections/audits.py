@@ -168,16 +168,16 @@ def _curve(found: Mapping[str, Any]) -> Lines:
 def _inversions(content: Mapping[str, Any]) -> Grid:
     rows = [
         [
-            f"{found['attack']}, {found['view']} view",
-            str(found["defence"]),
+            str(found["attack"]),
+            "no defence" if found["defence"] == "none" else str(found["defence"]),
             str(found["batch"]),
             f"{found['psnr']:.1f}",
-            f"{found['ssim']:.2f}",
+            "–" if found["ssim"] is None else f"{found['ssim']:.2f}",
             "yes" if found["realistic"] else str(found["why"]),
         ]
         for found in content["inversion"]
     ]
-    return Grid(head=["attack", "defence", "batch", "PSNR in dB", "SSIM", "realistic"], rows=rows)
+    return Grid(head=["attack", "what is seen", "batch", "PSNR in dB", "SSIM", "realistic"], rows=rows)
 
 
 def _picture(folder: Path, name: object) -> Markup:
