@@ -6,11 +6,18 @@ the run in which it shows most. What 1,600 choices without it and with it prove 
 
 import random
 
-import numpy as np
 import pytest
-from audited import CLIP, OVERSHOOT, at_the_door
+import torch
+from audited import CLIP, OVERSHOOT
 
 from sordino.audit.gaussian_dp import epsilon_lower_bound_by_repeats
+from sordino.core import Private
+from sordino.privacy.clipping import Clip, bound_update, read_bounded
+from sordino.privacy.door import Door
+from sordino.privacy.event_kinds import NonPrivateDpEvent
+from sordino.privacy.ledger import Ledger, Line
+from sordino.privacy.noise import SeededNoise
+from sordino.privacy.pricing import Charge
 from sordino.sweeps.checks import check
 from sordino.sweeps.choice_price import price_choice
 from sordino.sweeps.draws import read_rule
@@ -22,9 +29,29 @@ CHOICES, CONFIDENCE, DELTA = 1600, 0.999, 1e-4
 
 @pytest.fixture(scope="module")
 def releases():
-    """Many releases of multiplier 1 of half the clip, which is multiplier 2, without and with the canary; it moves each by 1."""
-    absent, present = at_the_door("gaussian", [0.5 / OVERSHOOT], [1], seed=9, repeats=27_000)
-    return [np.array(values) / (0.5 * CLIP) for values in (absent, present)]
+    """Many releases of multiplier 2 without and with the canary, which asks for too much; in units of the clip.
+
+    The coordinates of one release have independent noise, so that each stands for a release of its own.
+    """
+    clip = Clip(bound=CLIP, norm="l2")
+    line = Line(
+        round=0,
+        label="update",
+        unit="client",
+        owner="server",
+        mechanism="gaussian",
+        norm="l2",
+        clip_bound=CLIP,
+        noise_multiplier=2.0,
+        releases=1,
+        charges=(Charge(view="public", whom="pool", event=NonPrivateDpEvent(), because="priced by the test"),),
+    )
+    nothing = torch.zeros(2 * 27_000)
+    door = Door(Ledger(clients=1, delta=DELTA, neighbours="zero-out"), SeededNoise(9))
+    noise = door.open(line).release(bound_update(Private(nothing), clip, like=nothing)).value
+    asked = bound_update(Private(torch.full((1,), OVERSHOOT * CLIP)), clip, like=torch.zeros(1))
+    absent, present = (noise.double().numpy() / CLIP).reshape(2, -1)
+    return [absent, present + float(read_bounded(asked)) / CLIP]
 
 
 @pytest.fixture(scope="module")
