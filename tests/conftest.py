@@ -1,6 +1,10 @@
 """Small, real experiments that tests share."""
 
 import copy
+import os
+
+# for processes that tests start: one test runs on each core
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 import pytest
 import torch

@@ -99,7 +99,7 @@ REFUSED = {
     "a model beyond memory": ("model.hidden=[1000000000000]", r"\[model\] does not fit into this machine's memory"),
     "a model of another shape": ("model={name='mlp', shape=3}", r"In \[model\], shape has no place"),
     "a start on private data": ("start={name='standard', data={source='mnist5k', visibility='private'}}", "marked public"),
-    "a start on no data": ("start={name='standard', data={source='mnist', visibility='public'}}", "no data set called 'mnist'"),
+    "a start on no data": ("start={name='standard', data={source='nowhere', visibility='public'}}", "no data set called 'nowhere'"),
     "a start on the private set itself": (
         "start={name='standard', data={source='digits', visibility='public'}}",
         "is the private set 'digits' again",

@@ -15,8 +15,8 @@ from torture.toml import Table
 SETTLED = ("model.safetensors", "metrics.jsonl", "ledger.jsonl")
 """What is the same, bit for bit, after every interruption of a seeded run."""
 
-_PROGRESS = re.compile(r"[━╸╺]|^\s*$")
-"""The bar that a run draws, and which stands on the terminal's last line when the run ends."""
+_PROGRESS = re.compile(r"[━╸╺]|^\s*$|^training \d+/\d+: [\d.]+% at ε ")
+"""The bar that a run draws on a terminal, and the line that it prints for each evaluation where there is none."""
 
 
 def refusal(ended: Ended) -> str | None:

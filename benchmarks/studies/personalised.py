@@ -51,7 +51,8 @@ class Study:
     ) -> Cell:
         values = {**CHOSEN, **changed}
         settings = [f'name="{method}"', LOCAL, *([] if method == "dp-fedavg" else [HEAD])]
-        settings += [SPARSE] if method == "dp-pfeddsu" else []
+        if method == "dp-pfeddsu":
+            settings += [SPARSE, *([] if "head_extractor" in extra else ['head_extractor="masked"'])]
         table = ",".join(settings).format(**values) + (f",{extra}" if extra else "")
         fixed = {"none": self.noise_at_one, "inf": 0.0}
         promise = f"noise_multiplier={fixed[epsilon]}" if epsilon in fixed else f"epsilon={epsilon}"

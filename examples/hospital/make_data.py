@@ -51,6 +51,10 @@ def patients(count: int, rng: np.random.Generator, *, sickness: float) -> pandas
     )
     frame.loc[rng.random(count) < 0.06, "pressure"] = "NA"
     frame.loc[rng.random(count) < 0.10, "smoker"] = ""
+    extra = np.random.default_rng([count, 7]).normal(
+        0, 1.5, count
+    )  # draws of its own, so that other columns stay as they were
+    frame["cost"] = (2 + 0.7 * stay + 4 * (ward == "surgery") + 0.02 * creatinine + extra).clip(0.5, 60).round(1)
     return frame
 
 
@@ -62,7 +66,7 @@ def tables(rng: np.random.Generator) -> dict[str, pandas.DataFrame]:
         frame.insert(1, "hospital", site)
         parts.append(frame)
     test = patients(1500, rng, sickness=0.0)
-    new = patients(20, rng, sickness=0.0).drop(columns="outcome")
+    new = patients(20, rng, sickness=0.0).drop(columns=["outcome", "cost"])
     return {
         "patients.csv": pandas.concat(parts).sample(frac=1, random_state=1),
         "test.csv": test,

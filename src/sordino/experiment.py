@@ -60,6 +60,24 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ClientSplit(Section):
+    """Which shares of its own rows each client keeps from training, in a simulation."""
+
+    validation: float = Field(default=0.1, ge=0, lt=1)
+    """On which settings may be chosen."""
+    test: float = Field(default=0.1, ge=0, lt=1)
+    """On which a client is tested."""
+
+    @model_validator(mode="after")
+    def _something_of_each(self) -> ClientSplit:
+        if not 0 < self.validation + self.test < 1:
+            raise SordinoError(
+                f"[data] client_split should leave rows to train on and keep some from it, but got validation = {self.validation:g} "
+                f"and test = {self.test:g}; give shares whose sum is above 0 and below 1."
+            )
+        return self
+
+
 class DataSection(Section):
     """Whose data are trained on, and how they are spread over clients."""
 
@@ -79,6 +97,8 @@ class DataSection(Section):
     """On which rows the model is evaluated, where the source has no test split of its own: "public-split" (rows set aside,
     declared public), { source = "..." } (other rows, declared public) or { name = "charged", epsilon = ..., fraction = ... }
     (rows that clients hold out, which stay private)."""
+    client_split: ClientSplit | None = None
+    """Shares of its own rows that each client keeps from training, to validate and test on: a diagnostic of simulations."""
     options: Table = Field(default_factory=dict)
     """Settings of the source itself: resize, channels, label_column, limit, ..."""
 
@@ -201,6 +221,9 @@ class EngineSection(Section):
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
     """Rounds between evaluations; 0 means about twenty in all, or one at the end where evaluation is charged."""
+    training_loss: bool = False
+    """Whether evaluations also tell the loss of clients' models on the rows that they train on: a diagnostic of simulations,
+    which no ε covers."""
     checkpoint_every: int = Field(default=1, ge=1)
     """Rounds between two checkpoints."""
     physical_batch: int | None = Field(default=None, ge=1)

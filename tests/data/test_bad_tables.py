@@ -102,7 +102,7 @@ TABLES = {
     "a label that is missing": (changed("m,yes", "m,"), {}, "Column 'label' of .* has no value in row 2"),
     "a label NA": (changed("m,yes", "m,NA"), {}, r"Column 'label' of .* has no value in row 2 below the header \('NA'"),
     "numbers and words as labels": ("a,label\n1,0\n2,1\n3,x\n", {}, "Column 'label' of .* should hold class numbers, but got 'x' in row 3"),
-    "a target on a scale": ("a,label\n1,0.5\n2,1.25\n", {}, r"Column 'label' of .* should hold classes, but got '0.5' in row 1 .*\(regression\) are not supported"),
+    "a target on a scale": ("a,label\n1,0.5\n2,1.25\n", {}, r"Column 'label' of .* should hold classes, but got '0.5' in row 1 .*: declare target = \{ kind = 'number'"),
     "a class number that is not declared": ("a,label\n1,1\n2,4\n", {"classes": ["1", "2"]}, "declared classes, but got '4' in row 2"),
     "a client without a name": ("a,site,label\n1,x,0\n2,,1\n", {"client_column": "site"}, "The client column 'site' of .* has no value in row 2"),
     "a row that is cut short": ("a,b,label\n1,2,0\n3\n", {}, "t.csv has 1 fields in row 2 below the header, which names 3"),

@@ -117,6 +117,47 @@ def test_personal_copies_are_sent_once_and_only_to_their_owners(federation):
     assert not uploads.sent[1].personal
 
 
+def test_copies_kept_until_the_next_turn_wait_for_owners_who_were_not_drawn(federation):
+    uploads, start = federation
+    method = FedCeo(interval=2, regularisation=0.3, copies="next-turn")
+    state = method.round(1, {"model": start}, uploads)
+    smoothed = state["copies"]
+    uploads.updates = uploads.updates[:2]
+    after = method.round(2, state, uploads)
+    assert after["copy_owners"].tolist() == [2, 3, 4], "clients 0 and 1 had their turn"
+    assert torch.equal(uploads.sent[1].to(1).value, smoothed[1])
+    later = method.round(4, after, uploads)
+    assert later["copy_owners"].tolist() == [2, 3, 4]
+    assert torch.equal(uploads.sent[2].to(4).value, smoothed[4])
+    assert torch.equal(uploads.sent[2].to(1).value, after["model"])
+    again = method.round(3, after, uploads)
+    assert sorted(again["copy_owners"].tolist()) == [0, 1, 2, 3, 4], "new copies join those that still wait"
+
+
+def test_the_public_code_restarts_everyone_from_what_was_sent_last(federation):
+    uploads, start = federation
+    method = FedCeo(interval=2, regularisation=0.3, copies="public-code")
+    state = method.round(0, {"model": start}, uploads)
+    assert state["copy_owners"].tolist() == [0, 1, 2, 3, 4]
+    assert torch.equal(state["copies"], start + uploads.updates), "unsmoothed models are kept too"
+    uploads.updates = uploads.updates[:2]
+    smoothed = method.round(1, state, uploads)
+    assert not uploads.sent[1].personal, "between smoothings everyone starts from the average"
+    method.round(2, smoothed, uploads)
+    copies = dict(zip(smoothed["copy_owners"].tolist(), smoothed["copies"], strict=True))
+    assert torch.equal(uploads.sent[2].to(0).value, copies[0])
+    assert torch.equal(uploads.sent[2].to(4).value, state["copies"][4]), "however old, and not smoothed"
+    assert torch.equal(uploads.sent[2].to(99).value, smoothed["model"]), "who was never seen starts from the average"
+
+
+@pytest.mark.parametrize("copies", ["next-turn", "public-code"])
+def test_waiting_copies_are_priced_one_by_one_and_need_personal_ones(copies, tiny, tmp_path):
+    events, _ = charges(tiny(method={**CEO, "copies": copies}, privacy={**FOUR, "noise": "distributed"}), tmp_path)
+    assert events == {"public": SHARE, "server": SHARE, "client": SHARE}
+    with pytest.raises(SordinoError, match="how long personal copies wait"):
+        FedCeo(copies=copies, personal=False)
+
+
 def test_huge_regularisation_and_long_intervals_are_plain_averaging(federation):
     uploads, start = federation
     plain = start + uploads.updates.mean(0)

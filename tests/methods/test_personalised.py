@@ -51,6 +51,35 @@ def test_dp_pfeddsu_that_keeps_everything_is_centaur_to_the_last_bit(model, tiny
     assert all(torch.equal(heads[0][client], heads[1][client]) for client in heads[0])
 
 
+def test_heads_alone_are_centaur_whose_extractor_does_not_move(tiny, tmp_path):
+    still = {"privacy": {"clip_norm": 1e-9, "noise_multiplier": 0.0, "sampler": "everyone", "expected_cohort": None}}
+    alone = method("centaur", extractor="frozen")
+    start = checkpoint_after(tiny, tmp_path / "alone", alone, rounds=2, **still)
+    checkpoint_after(tiny, tmp_path / "centaur", method("centaur"), rounds=2, **still)
+    heads, beside = (personal_after(tmp_path / name, 2) for name in ("alone", "centaur"))
+    assert len(heads) == 12
+    for client, head in heads.items():
+        torch.testing.assert_close(head, beside[client], atol=1e-5, rtol=1e-4)
+    more = checkpoint_after(tiny, tmp_path / "more", method("centaur", extractor="frozen"), rounds=3, **still)
+    assert torch.equal(start, more), "nothing that clients do reaches the extractor"
+    assert summary_of(tmp_path / "alone")["bytes_up"] == 0
+    with pytest.raises(SordinoError, match="extractor should be"):
+        sordino.plan(tiny(method=method("centaur", extractor="still"), model=DEEP))
+
+
+def test_heads_are_tuned_over_the_dense_extractor_unless_told_otherwise(tiny, tmp_path):
+    heads = {}
+    for name, settings in (
+        ("usual", {}),
+        ("dense", {"head_extractor": "dense"}),
+        ("masked", {"head_extractor": "masked"}),
+    ):
+        checkpoint_after(tiny, tmp_path / name, method("dp-pfeddsu", share=0.2, **settings), rounds=1)
+        heads[name] = personal_after(tmp_path / name, 1)
+    assert all(torch.equal(heads["usual"][client], heads["dense"][client]) for client in heads["usual"])
+    assert any(not torch.equal(heads["usual"][client], heads["masked"][client]) for client in heads["usual"])
+
+
 def test_ppsgd_with_the_personal_part_frozen_at_zero_is_dp_fedavg(tiny, tmp_path):
     plain = checkpoint_after(tiny, tmp_path / "plain", method("dp-fedavg"))
     frozen = checkpoint_after(tiny, tmp_path / "frozen", method("ppsgd", personal_step_ratio=0.0))

@@ -229,7 +229,7 @@ def test_gep_projects_as_a_dense_reference_does():
     total = torch.zeros(each.shape[1], dtype=torch.float64)
     groups = layer_groups(FlatSpace(net).sizes, 2)
     subspace = power_method(
-        public, groups, basis=5, iterations=2, generator=context(net).generator("subspace of step 0")
+        public, groups, bases=[5, 5], iterations=2, generator=context(net).generator("subspace of step 0")
     )
     dense = torch.zeros(each.shape[1], 10, dtype=torch.float64)
     for number, ((start, stop), basis) in enumerate(zip(groups, subspace.bases, strict=True)):
@@ -247,7 +247,7 @@ def test_the_power_method_finds_the_leading_directions():
     torch.manual_seed(0)
     directions = torch.linalg.qr(torch.randn(40, 3)).Q
     gradients = torch.randn(30, 3) * torch.tensor([9.0, 5.0, 3.0]) @ directions.T + 0.01 * torch.randn(30, 40)
-    found = power_method(gradients, [(0, 40)], basis=3, iterations=3, generator=torch.Generator().manual_seed(1))
+    found = power_method(gradients, [(0, 40)], bases=[3], iterations=3, generator=torch.Generator().manual_seed(1))
     assert float((found.lift(found.embed(directions.T)) - directions.T).norm()) < 0.05
 
 
@@ -357,3 +357,76 @@ def test_gep_refuses_anchors_that_are_private_or_overlap(tiny, tmp_path):
 def test_gep_works_on_a_frozen_bodys_outputs(tiny, tmp_path):
     table = tiny(rounds=1, method=STEPS, tuning={"name": "head"}, privacy={"mechanism": MECHANISMS["gep"]})
     assert sordino.run(table, out=tmp_path / "run")["trained_parameters"] == 90
+
+
+@pytest.mark.parametrize(
+    ("directions", "expected"), [("each", [40, 40]), ("by-size", [10, 30])], ids=["each", "by-size"]
+)
+def test_groups_have_equal_directions_or_share_them_by_the_root_of_their_sizes(directions, expected):
+    mechanism = Gep(public={"source": "digits"}, anchors=64, basis=40, groups=2, directions=directions)
+    assert mechanism._bases([(0, 100), (100, 1000)]) == expected
+
+
+def steps_on(net, own, *, z, releases, clip=0.5):
+    return PoissonSteps(
+        Private(own),
+        dataclasses.replace(context(net), size=len(own)),
+        mechanism=Gaussian(),
+        permit=permit(z=z, bound=clip, releases=releases),
+        clip=Clip(bound=clip, norm="l2"),
+        rate=1.0,
+        coins=SeededNoise(9),
+        chunk=None,
+    )
+
+
+HEAD = ("head.weight", "head.bias")
+
+
+def test_a_sum_in_some_parameters_is_clipped_and_noised_in_them_alone():
+    net, own = build("mlp", shape=(1, 8, 8), classes=10, seed=2, hidden=[30]), digits(20)
+    model = FlatSpace(net).read(net)
+    exact = steps_on(net, own, z=0.0, releases=1).noisy_sum(model, only=HEAD)
+    expected = ClippedGradients(net, trainable=HEAD).sum(own.features("cpu"), own.labels, clip_norm=0.5).total
+    assert torch.equal(exact, expected)
+    noisy = steps_on(net, own, z=2.0, releases=40)
+    noise = torch.cat([noisy.noisy_sum(model, only=HEAD) - exact for _ in range(40)])
+    count, scale = noise.numel(), 2.0 * 0.5
+    assert count == 40 * 310
+    assert abs(float(noise.square().mean()) / scale**2 - 1) < 5 * (2 / count) ** 0.5, "too much or too little"
+    assert abs(float(noise.mean())) < 5 * scale / count**0.5
+
+
+@pytest.mark.parametrize(
+    "only", [(), ("tail.weight",), ("head.weight", "head.weight")], ids=["none", "unknown", "twice"]
+)
+def test_a_sum_in_parameters_that_are_not_trained_is_refused(only):
+    net, own = build("mlp", shape=(1, 8, 8), classes=10, seed=2, hidden=[8]), digits(5)
+    with pytest.raises(SordinoError, match="names of trained parameters, each once"):
+        steps_on(net, own, z=0.0, releases=1).noisy_sum(FlatSpace(net).read(net), only=only)
+
+
+def test_a_head_tuned_without_noise_lets_one_row_move_the_extractors_sum_past_its_clip():
+    """The twin of centaur-steps that tunes heads for free. Twenty rows pull against twenty, and one more decides what the head becomes."""
+    net, clip = build("mlp", shape=(1, 8, 8), classes=2, seed=2, hidden=[8]), 0.1
+    space = FlatSpace(net)
+    body = [name for name in space.names if name not in HEAD]
+    alike = digits(1).take(torch.zeros(41, dtype=torch.int64))
+    own = dataclasses.replace(alike, labels=torch.arange(41) % 2)
+    fewer = own.take(torch.arange(40))
+
+    def tuned(rows):
+        head = list(net.head.parameters())
+        for part in head:
+            part.data.zero_()
+        loss = torch.nn.functional.cross_entropy(net(rows.features("cpu")), rows.labels)
+        for part, slope in zip(head, torch.autograd.grad(loss, head), strict=True):
+            part.data.sub_(1000 * slope)
+        return space.read(net)
+
+    def extractor_sum(model, rows):
+        return steps_on(net, rows, z=0.0, releases=1, clip=clip).noisy_sum(model, only=body)
+
+    with_it, without = tuned(own), tuned(fewer)
+    assert float((extractor_sum(with_it, own) - extractor_sum(without, fewer)).norm()) > 10 * clip
+    assert float((extractor_sum(with_it, own) - extractor_sum(with_it, fewer)).norm()) <= clip * (1 + 1e-5)

@@ -301,14 +301,21 @@ def test_threshold_schedule() -> None:
     def at(number: int) -> float:
         return threshold_at(number, regularisation=0.03, growth=1.06, interval=20)
 
-    assert at(1) == at(20) == pytest.approx(1.06 / 0.06)
-    assert at(21) == at(40) == pytest.approx(1.06**2 / 0.06)
+    assert at(2) == at(20) == pytest.approx(1.06 / 0.06)
+    assert at(22) == at(40) == pytest.approx(1.06**2 / 0.06)
     assert at(300) == pytest.approx(1.06**15 / 0.06)
+
+
+def test_smoothing_in_every_round_begins_without_a_power_of_the_growth() -> None:
+    every = [threshold_at(number, regularisation=0.5, growth=2.0, interval=1) for number in (1, 2, 3)]
+    assert every == [1.0, 2.0, 4.0]
+    second = [threshold_at(number, regularisation=0.5, growth=2.0, interval=2) for number in (2, 4, 6)]
+    assert second == [2.0, 4.0, 8.0]
 
 
 def test_threshold_limits() -> None:
     assert threshold_at(300, regularisation=0.5, growth=1.0, interval=1) == 1.0
-    assert threshold_at(7, regularisation=1.0, growth=2.0, interval=1) == 64.0
+    assert threshold_at(7, regularisation=1.0, growth=2.0, interval=1) == 32.0
     assert threshold_at(300, regularisation=1.0, growth=2.0, interval=10**9) == 1.0
     assert threshold_at(300, regularisation=math.inf, growth=1.1, interval=10) == 0.0
 

@@ -21,6 +21,7 @@ from sordino.gradients.clipped import cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
 from sordino.models import Net, build, validate
 from sordino.models.weights import FrozenBatchNorm, SourceNet, frozen_batchnorm, load_weights
+from sordino.pretrain.file import read_weights
 
 # Name: parameters, entries of the state dict, and the SHA-256 of the reference's lines "key shape", in its order.
 REFERENCE = {
@@ -31,6 +32,8 @@ REFERENCE = {
     "resnext101_32x8d": (88_791_336, 626, "da7dd7525807e2ee"),
     "mobilenet_v2": (3_504_872, 314, "37bbbce8932fd0c4"),
     "efficientnet_lite0": (4_652_008, 296, "f19038aa9e94bf26"),
+    "efficientnet_lite2": (6_092_072, 386, "4943f76ab40a1b6a"),
+    "resnet50_v1": (25_557_032, 320, "d7e4f8bb0a536344"),
 }
 SAMPLES = {
     "resnet18": {"conv1.weight": (64, 3, 7, 7), "layer2.0.downsample.0.weight": (128, 64, 1, 1), "fc.bias": (1000,)},
@@ -39,6 +42,8 @@ SAMPLES = {
     "resnext50_32x4d": {"layer1.0.conv2.weight": (128, 4, 3, 3), "fc.weight": (1000, 2048)},
     "resnext101_32x8d": {"layer4.2.conv2.weight": (2048, 64, 3, 3), "layer3.22.bn1.weight": (1024,)},
     "mobilenet_v2": {"features.1.conv.1.weight": (16, 32, 1, 1), "classifier.1.weight": (1000, 1280)},
+    "efficientnet_lite2": {"_blocks.20._project_conv.weight": (352, 1248, 1, 1), "_fc.weight": (1000, 1280)},
+    "resnet50_v1": {"layer2.0.conv1.weight": (128, 256, 1, 1), "fc.bias": (1000,)},
     "efficientnet_lite0": {"_blocks.3._depthwise_conv.weight": (144, 1, 5, 5), "_fc.weight": (1000, 1280)},
 }
 # The reference's first logits, at the weights and the image of `noise`.
@@ -100,6 +105,13 @@ def noisy_weight(number: int, key: str, like: Tensor) -> Tensor:
     if like.dim() > 1:
         return values * (4 / like[0].numel()) ** 0.5
     return 1 + values / 2 if key.endswith(("weight", "running_var")) else values
+
+
+def test_strides_lie_in_the_first_convolution_of_version_one_alone() -> None:
+    """The same keys and shapes, so weights of one load into the other; the strides alone tell them apart."""
+    one, other = source("resnet50_v1").body, source("resnet50").body
+    assert one.get_submodule("layer2.0.conv1").stride == other.get_submodule("layer2.0.conv2").stride == (2, 2)
+    assert one.get_submodule("layer2.0.conv2").stride == other.get_submodule("layer2.0.conv1").stride == (1, 1)
 
 
 @pytest.mark.parametrize("name", LOGITS)
@@ -262,7 +274,10 @@ PALACE, DAISY = 698, 985
 PIXELS = {
     "mobilenet_v2": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "efficientnet_lite0": ((127 / 255,) * 3, (128 / 255,) * 3),
+    "efficientnet_lite2": ((127 / 255,) * 3, (128 / 255,) * 3),
+    "resnet50_v1": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
+FILES = {name: f"{name}.safetensors" if name == "resnet50_v1" else f"{name}.pth" for name in PIXELS}
 # fmt: off
 TINY_CLASSES = (
     30, 50, 61, 71, 75, 79, 105, 109, 114, 122, 123, 146, 151, 207, 208, 281, 286, 308, 313, 319, 323, 325, 329, 349, 365,
@@ -278,13 +293,13 @@ def stored(name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not (data_folder() / name).exists(), reason=f"{name} is not in the data folder")
 
 
-REAL = [pytest.param(name, marks=stored(f"{name}.pth")) for name in PIXELS]
+REAL = [pytest.param(name, marks=stored(FILES[name])) for name in PIXELS]
 
 
 def pretrained(name: str) -> SourceNet:
     net = source(name, side=224)
-    path: Path = data_folder() / f"{name}.pth"
-    load_weights(net, torch.load(path, map_location="cpu", weights_only=True), origin=str(path))
+    path: Path = data_folder() / FILES[name]
+    load_weights(net, read_weights(path), origin=str(path))
     return net
 
 

@@ -95,15 +95,11 @@ def test_a_bounded_sum_carries_no_graph_of_how_it_was_made():
     assert not unwrap(summed([Private(update)], Clip(bound=1.0, norm="l2"), like=torch.zeros(3))).requires_grad
 
 
-def one_by_one(function, items):
-    return [function(item) for item in items]
-
-
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 def test_many_updates_are_bounded_to_the_same_bits_as_each_by_itself(norm):
     clip = Clip(bound=0.7, norm=norm)
     rows = [torch.randn(1000) * scale for scale in (1e-4, 1.0, 1e30)] + [torch.full((1000,), torch.nan)]
-    together = bound_updates([Private(row) for row in rows], clip, like=rows[0], side_by_side=one_by_one)
+    together = bound_updates([Private(row) for row in rows], clip, like=rows[0])
     apart = [bound_update(Private(row), clip, like=row) for row in rows]
     assert [one.zeroed for one in together] == [one.zeroed for one in apart] == [0, 0, 0, 1]
     assert all(torch.equal(unwrap(left), unwrap(right)) for left, right in zip(together, apart, strict=True))
@@ -116,7 +112,7 @@ def test_an_update_is_left_as_it_came():
     before = row.clone()
     for bounded in (
         bound_update(Private(row), Clip(bound=1.0, norm="l2"), like=row),
-        *bound_updates([Private(row)], Clip(bound=1.0, norm="l2"), like=row, side_by_side=one_by_one),
+        *bound_updates([Private(row)], Clip(bound=1.0, norm="l2"), like=row),
     ):
         assert float(unwrap(bounded).norm()) <= 1.0
         assert torch.equal(row, before)

@@ -184,6 +184,44 @@ def test_head_tuning_by_choice_leaves_the_body_alone(auto, tmp_path):
     assert all(torch.equal(one[name], other[name]) for name in one if name.startswith("body."))
 
 
+def test_iterations_cost_the_same_budget_and_more_noise(auto, tmp_path):
+    """The Laplace multiplier is what ε says; the sensitivity it multiplies is that of the average over own steps."""
+    deviations = {}
+    for iterations in (1, 5):
+        out = tmp_path / str(iterations)
+        summary = sordino.run(auto(rounds=1, tuning={"iterations": iterations}), out=out)
+        deviations[iterations] = summary["choice"]["statistics"]["G2²"]["noise_deviation"]
+        charged = [line for line in read_lines(out / "ledger.jsonl") if line.label == "statistic"]
+        assert {line.noise_multiplier for line in charged} == {2 * 2 / 0.5}
+    rows = 1797 * 0.8 / 3
+    assert deviations[5] / deviations[1] == pytest.approx((2 / rows + 4) / 5 / (2 / rows), rel=0.2)
+    assert "averaged over 5" in make_plan(experiment(auto(tuning={"iterations": 5}))).method_facts["statistics"]
+
+
+def test_the_rule_reckons_with_c2_and_the_noise_stays(auto):
+    plain, small, large = (
+        make_plan(experiment(auto(tuning={"assumed": [0.5, 0.5], **c2}))) for c2 in ({}, {"c2": 1e-4}, {"c2": 1e4})
+    )
+    assert plain.tariff.noise_multiplier == small.tariff.noise_multiplier == large.tariff.noise_multiplier
+    assert small.method_facts["choice"].startswith("FT") and large.method_facts["choice"].startswith("HT")
+    assert "reckoned with c2 = 0.0001" in small.method_facts["noise power"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "privacy", "tuning", "sentence"),
+    [
+        ("laplace", {}, {"c2": 1.0}, "c2 is the constant of the paper's Gaussian noise"),
+        ("gaussian", {"epsilon": None, "noise_multiplier": 1.0}, {"c2": 1.0}, "no target ε"),
+        ("gaussian", {}, {"c2": 0.0}, "c2 should be greater than 0"),
+        ("gaussian", {}, {"iterations": 0}, "iterations should be greater than or equal to 1"),
+    ],
+    ids=["laplace", "no-target", "zero", "no-iteration"],
+)
+def test_bad_iterations_and_constants_get_a_sentence(mechanism, privacy, tuning, sentence, auto):
+    with pytest.raises(SordinoError, match=sentence):
+        make_plan(experiment(auto(mechanism, tuning=tuning, **privacy)))
+
+
 @pytest.mark.parametrize(("assumed", "strategy"), [([0.0, 0.0], "HT"), ([1.0, 1.0], "FT")])
 def test_a_plan_shows_the_choice_for_assumed_statistics_and_the_break_even(assumed, strategy, auto, monkeypatch):
     from sordino.data.examples import Examples

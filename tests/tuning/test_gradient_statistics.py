@@ -28,9 +28,14 @@ def examples(inputs, labels):
     return Examples(inputs=inputs, labels=labels, normalisation=IDENTITY)
 
 
-def public(norm="l2", rate=1.0, largest=None, clip=0.7, rows=ROWS):
+def public(norm="l2", rate=1.0, largest=None, clip=0.7, rows=ROWS, **iterations):
     return Measure(
-        rows=rows, rate=rate, clip=Clip(bound=clip, norm=norm), largest_gradient=largest or clip, probe_radius=0.5
+        rows=rows,
+        rate=rate,
+        clip=Clip(bound=clip, norm=norm),
+        largest_gradient=largest or clip,
+        probe_radius=0.5,
+        **iterations,
     )
 
 
@@ -66,6 +71,41 @@ def test_no_neighbour_moves_a_statistic_by_more_than_its_bound(norm, rate, large
                 allowed = bound.moves * (2 if replaced else 1)
                 assert abs(after[name] - before[name]) <= allowed * (1 + 1e-5), (name, replaced)
                 assert 0 <= after[name] <= bound.largest * (1 + 1e-5), name
+
+
+def test_several_iterations_average_over_the_clients_own_steps():
+    own = examples(torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(3)), torch.arange(ROWS) % CLASSES)
+    once, thrice = (measure(own, NAMES, subject(), public(iterations=k, pace=0.5)) for k in (1, 3))
+    still = measure(own, NAMES, subject(), public(iterations=3, pace=0.0))
+    assert still == pytest.approx(once)
+    assert thrice["L"] == once["L"]
+    where, each = subject(), []
+    for _ in range(3):
+        each.append(measure(own, ("G2²",), where, public())["G2²"])
+        net = where.net
+        where.space.write(net, where.start)
+        loss = torch.nn.functional.cross_entropy(net(own.inputs), own.labels, reduction="none")
+        rows = [torch.autograd.grad(one, list(net.parameters()), retain_graph=True) for one in loss]
+        flat = [torch.cat([part.flatten() for part in row]) for row in rows]
+        mean = sum(row * min(1.0, 0.7 / float(row.norm())) for row in flat) / ROWS
+        where = subject(where.start - 0.5 * mean)
+    assert thrice["G2²"] == pytest.approx(sum(each) / 3, rel=1e-4)
+
+
+def test_own_steps_carry_one_row_further_than_the_bound_of_one_point_and_never_past_their_own():
+    """Twenty rows pull against twenty, and one more decides where the steps go: the bound of a single point would be a false price."""
+    rows, where = 41, subject()
+    for name, part in where.space.views(where.start).items():
+        if name.startswith("head"):
+            part.zero_()
+    where.space.views(where.start)["head.bias"][2] = -20.0
+    own = examples(torch.full((rows, WIDTH), 5.0), torch.arange(rows) % 2)
+    several = public(rows=rows, iterations=5, pace=200.0)
+    with_it, without = (
+        measure(each, ("G2²",), where, several)["G2²"] for each in (own, own.take(torch.arange(rows - 1)))
+    )
+    moved = with_it - without
+    assert public(rows=rows).bound("G2²").moves < moved <= several.bound("G2²").moves
 
 
 def test_alike_rows_that_turn_come_near_the_bounds():

@@ -49,6 +49,30 @@ def test_trained_parameters_are_those_of_the_paper(classes, expected):
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, classes)
 
 
+def test_a_random_border_is_drawn_with_the_seed_and_changes_nothing_else():
+    task = Task(shape=(3, 8, 8), classes=4)
+    made = {}
+    for border, seed in (("zeros", 1), ("random", 1), ("random", 2)):
+        tuning = Reprogram(frame=12, image=8, border=border)
+        made[border, seed] = dict(tuning.wrap(thousand_classes(), task, seed=seed).named_parameters())
+    assert not made["zeros", 1][BORDER].any()
+    assert 0.8 < made["random", 1][BORDER].std() < 1.2
+    assert not torch.equal(made["random", 1][BORDER], made["random", 2][BORDER])
+    assert torch.equal(made["zeros", 1]["head.weight"], made["random", 1]["head.weight"])
+    with pytest.raises(SordinoError, match="border should be"):
+        resolve(
+            experiment(
+                {
+                    "rounds": 1,
+                    "data": {"source": "digits"},
+                    "model": "logistic",
+                    "method": "dp-sgd",
+                    "tuning": {"name": "reprogram", "border": "blue"},
+                }
+            )
+        )
+
+
 def test_partial_tuning_of_a_source_with_2048_features_trains_20490():
     net = build("resnet50", shape=(3, 32, 32), classes=10)
     assert FlatSpace(net, Head().trainable(net)).size == 20_490

@@ -22,7 +22,7 @@ from sordino.audit.planting.rounds import CanaryRun, canary_run, promised_views,
 from sordino.audit.replay import replay
 from sordino.audit.trade_off import Claim
 from sordino.core import VIEWS, View
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment
 from sordino.outside import look_beside

@@ -15,6 +15,8 @@ PLACEMENTS = ("central", "distributed", "local")
 SETTINGS: dict[str, dict[str, Any]] = {
     "dp-pfeddsu": {"layers": 1, "share": 0.5, "mask": "global", "head_epochs": 1},
     "dp-sgd": {"batch_size": "full"},
+    "ppsgd-steps": {"batch_size": "full"},
+    "centaur-steps": {"batch_size": "full"},
 }
 """Where a method's defaults do not suit a model this small."""
 NOISE = {"central": 2.0, "distributed": 4.0, "local": 2.0}

@@ -63,7 +63,8 @@ def _made_up(kind: str, shape: tuple[int, ...], classes: int, vocabulary: int, *
         normalisation = Normalisation()
     else:
         inputs = torch.randn((size, *shape), generator=generator)
-    labels = torch.randint(classes, (size,), generator=generator)
+    number = torch.rand(size, generator=generator)
+    labels = number if classes == 1 else torch.randint(classes, (size,), generator=generator)
     return Examples(inputs=inputs, labels=labels, normalisation=normalisation)
 
 

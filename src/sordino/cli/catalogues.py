@@ -53,9 +53,9 @@ def data_list(as_json: AsJson = False) -> None:
 def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Draw which client of an experiment holds which labels (a non-private look at a simulation)."""
     with quick_imports():
+        from sordino.data.beside import relative_to
         from sordino.data.columns import tables_of
         from sordino.data.label_chart import label_chart
-        from sordino.data.locate import relative_to
         from sordino.engine.dealing import federate
         from sordino.engine.resolved import resolve
         from sordino.experiment import read
@@ -67,7 +67,7 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
     with relative_to(file.resolve().parent):
         federated = federate(resolve(experiment))
     source = federated.source
-    labels = source.train.labels.numpy()
+    labels = source.groups(source.train)
     counts: dict[str, Any] = {
         "clients": federated.partition.clients,
         "client_names": federated.names,
@@ -83,6 +83,6 @@ def data_show(file: ExperimentFile, overrides: Overrides = None, as_json: AsJson
         as_json,
         lambda: [
             *columns_tables(counts["columns"]),
-            label_chart(federated.partition, labels, source.class_names, federated.names),
+            label_chart(federated.partition, labels, source.group_names, federated.names),
         ],
     )

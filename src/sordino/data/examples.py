@@ -14,12 +14,14 @@ from sordino.core import SordinoError
 class Normalisation:
     """features = (inputs * scale - mean) / std, by constants that are public and never computed from private data.
 
-    `mean` and `std` hold one number for all, or one for each channel or column.
+    `mean` and `std` hold one number for all, or one for each channel or column. `missing` holds for each column what takes the place
+    of NaN before anything else; it is public too, because a person chose it or it was released.
     """
 
     scale: float = 1 / 255
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
+    missing: tuple[float, ...] = ()
 
     def check(self, width: int) -> None:
         """Refuse constants that do not fit so many channels or columns."""
@@ -31,7 +33,9 @@ class Normalisation:
                 )
 
     def apply(self, inputs: Tensor) -> Tensor:
-        """Normalise a float tensor in place."""
+        """Normalise a float tensor, in place where nothing is missing."""
+        if self.missing:
+            inputs = torch.where(inputs.isnan(), self._across(self.missing, inputs), inputs)
         mean, std = (self._across(constants, inputs) for constants in (self.mean, self.std))
         return inputs.mul_(self.scale / std).sub_(mean / std)
 
@@ -52,7 +56,7 @@ class Examples:
 
     Args:
         inputs: uint8 images N x C x H x W, float32 rows N x F, or int64 tokens N x L.
-        labels: int64 class numbers, one for each row.
+        labels: int64 class numbers, or float32 places from 0 to 1 in the range of a number, one for each row.
         normalisation: public constants that `features` applies.
 
     Example:
@@ -66,12 +70,12 @@ class Examples:
     def __post_init__(self) -> None:
         if (
             (self.inputs.dtype, self.inputs.ndim) not in _LAYOUTS
-            or self.labels.dtype != torch.int64
+            or self.labels.dtype not in (torch.int64, torch.float32)
             or self.labels.ndim != 1
         ):
             raise SordinoError(
                 "Examples are uint8 images (N x C x H x W), float32 rows (N x F) or int64 tokens (N x L) with int64 "
-                f"labels (N), not {self.inputs.dtype} {tuple(self.inputs.shape)} with {self.labels.dtype} "
+                f"or float32 labels (N), not {self.inputs.dtype} {tuple(self.inputs.shape)} with {self.labels.dtype} "
                 f"{tuple(self.labels.shape)}; convert them."
             )
         if len(self.inputs) != len(self.labels):

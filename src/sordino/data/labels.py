@@ -14,7 +14,9 @@ MOST_UNDECLARED_CLASSES = 1000
 
 
 def name_classes(raw: Raw, settings: SourceSettings) -> tuple[str, ...]:
-    """One name per class: as declared, as the format says, or taken from the labels if nobody says."""
+    """One name per class: as declared, as the format says, or taken from the labels if nobody says. A number has its column's name."""
+    if settings.number is not None:
+        return (settings.label_column,)
     names = settings.declared_classes or raw.class_names
     declared = settings.class_count or raw.classes or len(names)
     if names and len(names) == declared:
@@ -35,7 +37,9 @@ def name_classes(raw: Raw, settings: SourceSettings) -> tuple[str, ...]:
 
 
 def number_labels(labels: Array, names: Sequence[str], settings: SourceSettings) -> Array:
-    """Labels as int64 class numbers; words are looked up among the class names."""
+    """Labels as int64 class numbers, words looked up among the class names; a number as what a model learns of it."""
+    if settings.number is not None:
+        return settings.number.of_array(labels, settings.source)
     if not are_words(labels):
         return _numbers(labels, settings)
     words = _words(labels, settings)
@@ -73,7 +77,7 @@ def _numbers(labels: Array, settings: SourceSettings) -> Array:
     strange = ~np.isfinite(flat) | (flat != np.floor(flat)) if flat.dtype.kind == "f" else np.zeros(len(flat), bool)
     if strange.any():
         raise SordinoError(
-            f"Labels of {settings.source!r} must be whole numbers, but one is {flat[strange][0]}; mend or drop it, or cut a target on "
-            "a scale (regression is not supported) into classes."
+            f"Labels of {settings.source!r} must be whole numbers, but one is {flat[strange][0]}; mend or drop it, or declare "
+            "target = { kind = 'number', low = ..., high = ... } in [data.options] to learn a number."
         )
     return flat.astype(np.int64)

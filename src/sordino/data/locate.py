@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from sordino.core import SordinoError, unknown
+from sordino.data.beside import beside
 from sordino.data.embedded import EMBEDDED
 from sordino.data.formats import FORMATS
 from sordino.data.held import is_held
@@ -18,8 +18,6 @@ from sordino.sentences import first_line, shown
 FOLDER_VARIABLE = "SORDINO_DATA"
 AT_NODES = "nodes"
 """The source of an experiment whose rows lie with real nodes, each of which names its own file."""
-
-_BESIDE: ContextVar[Path | None] = ContextVar("beside", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +39,6 @@ def data_folder() -> Path:
         raise SordinoError(
             f"There is no home folder to keep data in; set the environment variable {FOLDER_VARIABLE}."
         ) from error
-
-
-@contextmanager
-def relative_to(folder: Path) -> Iterator[None]:
-    """Inside, relative paths begin in this folder, the one of the experiment file; what is not there is looked for as before."""
-    token = _BESIDE.set(folder)
-    try:
-        yield
-    finally:
-        _BESIDE.reset(token)
 
 
 def known() -> list[KnownSource]:
@@ -115,19 +103,19 @@ def _stored() -> Path:
 
 def _found(source: str) -> KnownSource:
     path, stored = Path(source).expanduser(), _stored() / source
-    beside = (_BESIDE.get() or Path()) / path
+    there = beside(path)
     looks_like_path = len(Path(source).parts) > 1 or bool(path.suffix)
     named = [] if looks_like_path else [entry for entry in known() if entry.name == source]
     if len(named) > 1:
         raise SordinoError(f"{source!r} could be {' or '.join(str(entry.path) for entry in named)}; give the path.")
     if named:
         return named[0]
-    existing = next((place for place in (beside, path, stored) if place.exists()), None)
+    existing = next((place for place in (there, path, stored) if place.exists()), None)
     if existing is not None:
         return _recognise(existing)
     if looks_like_path:
         raise SordinoError(
-            f"There is no file or folder {shown(str(beside))}; check the path, or put it into {_stored()} (${FOLDER_VARIABLE})."
+            f"There is no file or folder {shown(str(there))}; check the path, or put it into {_stored()} (${FOLDER_VARIABLE})."
         )
     raise SordinoError(unknown("data set", source, {entry.name for entry in known()}))
 

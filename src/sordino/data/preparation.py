@@ -23,7 +23,8 @@ from sordino.data.reading import to_tensor
 from sordino.data.settings import Kind
 from sordino.data.source import Source
 from sordino.data.table import Table
-from sordino.data.text import token_numbers
+from sordino.data.target import Target, target_of
+from sordino.data.tokenizer import Tokenizer, numbered
 from sordino.settings import validated
 
 GIVEN = "the data"
@@ -34,16 +35,21 @@ GIVEN = "the data"
 class Preparation:
     """How rows become inputs of a model that tells `classes` apart; `shape` is that of one example.
 
-    Tables have `columns`, or a `text_column` whose words are hashed to numbers below `vocabulary`. Images are brought to `shape`.
+    Tables have `columns`, or a `text_column` whose words are hashed to numbers below `vocabulary`, or cut by a `tokenizer`. Images are
+    brought to `shape`.
     """
 
     kind: Kind
     shape: tuple[int, ...]
     classes: tuple[str, ...]
     normalisation: Normalisation
+    target: dict[str, Any] | None = None
+    """What is learnt, where it is a number; `classes` holds its name then."""
     vocabulary: int = 0
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     text_column: str | None = None
+    tokenizer: Tokenizer | None = None
+    """How texts become numbers, where a file said so; its content is kept here."""
     separator: str | None = None
     decimal: str = "."
     thousands: str = ""
@@ -55,7 +61,7 @@ class Preparation:
             raise SordinoError(
                 f"columns should make {self.shape[0]} numbers of a row, but make {wide}; restore the file from a copy."
             )
-        _ = self.dialect
+        _ = self.dialect, self.number
 
     @staticmethod
     def of(source: Source) -> Preparation:
@@ -66,8 +72,10 @@ class Preparation:
             kind=source.kind,
             shape=source.shape,
             classes=source.class_names,
-            normalisation=source.train.normalisation,
+            normalisation=dataclasses.replace(source.train.normalisation, missing=()),
             vocabulary=source.vocabulary,
+            tokenizer=source.tokenizer,
+            target=None if source.target is None else source.target.to_json(),
             columns=tables_of(source.layout),
             **({} if settings is None else {name: getattr(settings, name) for name in said}),
         )
@@ -84,6 +92,10 @@ class Preparation:
         return columns_of(self.columns)
 
     @property
+    def number(self) -> Target | None:
+        return None if self.target is None else target_of(self.target)
+
+    @property
     def dialect(self) -> Dialect:
         return Dialect(decimal=self.decimal, thousands=self.thousands, na=self.na)
 
@@ -95,8 +107,7 @@ class Preparation:
     def of_table(self, table: Table) -> Examples:
         """Rows of a table that has the columns of the training table; other columns are passed over."""
         if self.text_column is not None:
-            length = self.shape[0]
-            return self._examples(table.tokens(self.text_column, vocabulary=self.vocabulary, length=length))
+            return self._tokens(table.texts(self.text_column))
         if not self.columns:
             raise SordinoError(
                 f"The model was trained on {self.kind} arrays, but got the table {table.file}; give an array."
@@ -109,7 +120,11 @@ class Preparation:
             raise SordinoError(
                 f"The model was trained on {self.kind} data, but got {len(texts)} texts; give {self.wanted}."
             )
-        return self._examples(token_numbers(texts, vocabulary=self.vocabulary, length=self.shape[0]))
+        return self._tokens(texts)
+
+    def _tokens(self, texts: Sequence[str]) -> Examples:
+        length = self.shape[0]
+        return self._examples(numbered(texts, vocabulary=self.vocabulary, length=length, tokenizer=self.tokenizer))
 
     def of_array(self, array: Array, what: str = GIVEN) -> Examples:
         """One example for each entry of an array: images, rows of numbers in the order of the columns, or tokens."""

@@ -10,6 +10,7 @@ from sordino.core import SordinoError
 from sordino.data import images
 from sordino.data.locate import same_source
 from sordino.data.overlap import overlap
+from sordino.data.row_pool import parts_of_one_set
 from sordino.data.source import Source, SourceSettings, load, raw_inputs, raw_shape
 
 INSTEAD = "what is private in one place cannot be public in another, so choose another public set"
@@ -37,9 +38,11 @@ def refuse_same_source(private: SourceSettings, public: SourceSettings) -> None:
     """Refuse to call public what is also called private, however it is resized, limited or split."""
     if private.visibility == "public" or not same_source(private.source, public.source):
         return
+    if parts_of_one_set(private, public):
+        return
     raise SordinoError(
         f"The public set {public.source!r} is the private set {private.source!r} again, so all its examples are also training or "
-        f"test examples of the private set; {INSTEAD}."
+        f"test examples of the private set; {INSTEAD}, or divide one with the same public_share, or with rows, in both places."
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sordino.core import SordinoError
 from sordino.data.columns import Column
 from sordino.data.settings import Kind, SourceSettings
+from sordino.data.tokenizer import Tokenizer
 from sordino.sentences import first_line
 
 Array = NDArray[Any]
@@ -44,6 +45,8 @@ class Raw:
     class_names: tuple[str, ...] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    tokenizer: Tokenizer | None = None
+    """How texts became numbers, where a file says so."""
     layout: Mapping[str, Column] = field(default_factory=dict)
     """Of a table: the columns that are learnt from, as they were declared or found."""
     notes: tuple[str, ...] = ()

@@ -50,6 +50,8 @@ class Separate:
 
     def _numbered(self, class_names: tuple[str, ...]) -> Array:
         """Labels as in training; one that training does not know is refused by its name."""
+        if self.settings.number is not None:
+            return number_labels(self.split.labels(), class_names, self.settings)
         if are_words(self.training.train.labels()) and not are_words(self.split.labels()):
             raise SordinoError(
                 f"Labels of the test source {self.settings.source!r} are numbers, but those of the training set are words "
@@ -101,10 +103,12 @@ def _fitted(test: SeparateSource, settings: SourceSettings, training: Raw, shape
         source=test.source,
         visibility="public",
         limit=test.limit,
+        rows=None,
+        public_share=None,
         resize=shape[1] if square else settings.resize,
         channels=shape[0] if training.kind == "image" else settings.channels,
         classes=None,
-        class_names=settings.declared_classes or training.class_names,
+        class_names=() if settings.number is not None else settings.declared_classes or training.class_names,
         label_column=test.label_column or settings.label_column,
         text_column=test.text_column or settings.text_column,
         client_column=None,

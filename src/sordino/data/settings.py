@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from sordino.core import SordinoError, Visibility
 from sordino.data.columns import Column, columns_of
 from sordino.data.columns.dialect import MISSING_WORDS, Dialect
+from sordino.data.target import Target, target_of
 
 Kind = Literal["image", "tabular", "text"]
 
@@ -45,6 +46,11 @@ class SourceSettings:
     """Names of classes where classes is a number."""
     test_fraction: float = 0.2
     """The share of rows that is set aside for testing, where the source has no test split."""
+    public_share: float | None = None
+    """The share of training rows that is declared public, the same ones in every run. Settings marked private use all other rows;
+    the same source marked public, as of a start, uses these alone."""
+    rows: tuple[int, int] | None = None
+    """Only training rows from the first number, counted from 0, up to and without the second."""
     limit: int | None = None
     """At most so many rows are trained on."""
     test_limit: int | None = None
@@ -61,6 +67,8 @@ class SourceSettings:
     """What each channel or column is divided by, a public constant."""
     label_column: str = "label"
     """The column to learn."""
+    target: dict[str, Any] | None = None
+    """Where the column to learn holds a number and no class: { kind = "number", low = 0, high = 100 }, with public bounds."""
     client_column: str | None = None
     """The column that says whose a row is; of image folders, the name of the level above classes."""
     text_column: str | None = None
@@ -73,6 +81,8 @@ class SourceSettings:
     """How many numbers tokens are hashed to."""
     length: int = 32
     """How many tokens of a text are used."""
+    tokenizer: str | None = None
+    """A file that says which tokens there are, made of public text: tokenizer.json, or a list of words."""
     separator: str | None = None
     """Between the cells of a CSV file."""
     decimal: str = "."
@@ -81,6 +91,8 @@ class SourceSettings:
     """The sign between groups of three digits."""
     na: tuple[str, ...] = MISSING_WORDS
     """Words that stand for a missing value."""
+    bought_epsilon: float | None = None
+    """What the means of columns with missing = "bought" cost together, of each client's budget."""
 
     @property
     def declared_classes(self) -> tuple[str, ...]:
@@ -91,6 +103,11 @@ class SourceSettings:
     def class_count(self) -> int | None:
         """How many classes there are, where a person said so."""
         return self.classes if isinstance(self.classes, int) else len(self.declared_classes) or None
+
+    @cached_property
+    def number(self) -> Target | None:
+        """The target, where it is a number and no class."""
+        return None if self.target is None else target_of(self.target)
 
     @cached_property
     def declared_columns(self) -> dict[str, Column]:
@@ -117,9 +134,22 @@ class SourceSettings:
             value = self.class_count if name == "classes" else getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise SordinoError(f"{name} must be at least {least} and at most {most}, but got {value}.")
+        self._check_rows()
         self._check_classes()
+        self._check_target()
         self._check_normalisation()
         self._check_columns()
+        self._check_bought()
+
+    def _check_rows(self) -> None:
+        if self.public_share is not None and not 0 < self.public_share < 1:
+            raise SordinoError(f"public_share must lie between 0 and 1, but got {self.public_share}.")
+        if self.rows is not None and not 0 <= self.rows[0] < self.rows[1]:
+            raise SordinoError(
+                f"rows must be a first row from 0 on and one after the last, but got {list(self.rows)}; write for instance [0, 5000]."
+            )
+        if self.rows is not None and self.public_share is not None:
+            raise SordinoError("rows and public_share both say which rows are used, but one is enough; keep one.")
 
     def _check_classes(self) -> None:
         names = self.declared_classes
@@ -130,6 +160,12 @@ class SourceSettings:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise SordinoError(f"classes should list every class once, but got {twice!r} twice; remove one.")
+
+    def _check_target(self) -> None:
+        if self.number is not None and self.class_count is not None:
+            raise SordinoError(
+                "target declares a number to learn, but classes or class_names declares classes; keep one of them."
+            )
 
     def _check_columns(self) -> None:
         """Refuse columns that would give the answer away or are declared twice, and signs that no table has."""
@@ -150,7 +186,24 @@ class SourceSettings:
             raise SordinoError(
                 f"separator should be one sign other than the decimal one, such as ';', but got {self.separator!r}; correct it."
             )
+        if self.tokenizer is not None and self.text_column is None:
+            raise SordinoError(
+                f"tokenizer names {self.tokenizer!r}, but there is no text to cut; name the column of text with text_column."
+            )
         _ = self.dialect
+
+    def _check_bought(self) -> None:
+        bought = [name for name, column in self.declared_columns.items() if column.bought]
+        if bought and self.bought_epsilon is None:
+            raise SordinoError(
+                f"columns.{bought[0]} has missing = 'bought', which has a price; set bought_epsilon in [data.options], such as "
+                "bought_epsilon = 0.1, or give missing a number."
+            )
+        if self.bought_epsilon is not None and not (bought and 0 < self.bought_epsilon < math.inf):
+            raise SordinoError(
+                f"bought_epsilon should be above 0, and pay for columns with missing = 'bought', but got {self.bought_epsilon:g} and "
+                f"{len(bought)} such columns; correct it, or leave it out."
+            )
 
     def _check_normalisation(self) -> None:
         constants = (*self.mean, *self.std, 1.0 if self.scale is None else self.scale)

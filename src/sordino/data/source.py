@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from sordino.core import SordinoError, Visibility
 from sordino.data.checks import check_labels, check_range, refuse_mismatch
 from sordino.data.client_names import group_names
-from sordino.data.columns import Column
+from sordino.data.columns import Column, Number
 from sordino.data.evaluation_rows import NOT_SAID, EvaluationRows, SeparateSource, SetAside
 from sordino.data.examples import Examples
 from sordino.data.labels import name_classes, number_labels
@@ -21,8 +22,11 @@ from sordino.data.locate import KnownSource, known
 from sordino.data.overlap import refuse_shared_rows
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
+from sordino.data.row_pool import row_pool
 from sordino.data.separate_test import find_separate
 from sordino.data.settings import Kind, SourceFacts, SourceSettings
+from sordino.data.target import Target, part_numbers
+from sordino.data.tokenizer import Tokenizer
 
 __all__ = [
     "KnownSource",
@@ -64,6 +68,10 @@ class Source:
     class_names: tuple[str, ...]
     columns: Mapping[str, Array] = field(default_factory=dict)
     vocabulary: int = 0
+    tokenizer: Tokenizer | None = None
+    """How texts became numbers, where a file says so."""
+    target: Target | None = None
+    """What is learnt, where it is a number: a model has one output then, and `class_names` holds the number's name."""
     layout: Mapping[str, Column] = field(default_factory=dict)
     """Of a table: the columns that are learnt from, as they were declared or found."""
     notes: tuple[str, ...] = ()
@@ -75,6 +83,46 @@ class Source:
     elsewhere: bool = False
     """Whether the training rows lie with others, who keep them; `train` is empty then."""
     origin: Origin | None = None
+
+    @property
+    def bought(self) -> dict[str, int]:
+        """Columns whose missing values wait for a released mean: by name, the place among the numbers of a row."""
+        places = accumulate((column.width for column in self.layout.values()), initial=0)
+        return {
+            name: place for (name, column), place in zip(self.layout.items(), places, strict=False) if column.bought
+        }
+
+    def with_missing(self, means: Mapping[str, float]) -> Source:
+        """The same rows with these means, each in its column's own unit, in place of missing values."""
+        constants, layout = [0.0] * self.shape[0], dict(self.layout)
+        for name, mean in means.items():
+            column = layout[name]
+            assert isinstance(column, Number)
+            layout[name] = dataclasses.replace(column, missing=mean)
+            constants[self.bought[name]] = column.scaled_value(mean)
+        filled = dataclasses.replace(self.train.normalisation, missing=tuple(constants))
+        train, test = (
+            None if part is None else dataclasses.replace(part, normalisation=filled)
+            for part in (self.train, self.test)
+        )
+        assert train is not None
+        return dataclasses.replace(self, train=train, test=test, layout=layout)
+
+    def _known(self, examples: Examples) -> Tensor:
+        """Which numbers are fit to be learnt from: finite ones, and NaN where a mean will take its place."""
+        found = examples.inputs.isfinite()
+        for place in self.bought.values():
+            found[:, place] |= examples.inputs[:, place].isnan()
+        return found if not examples.normalisation.missing else found | examples.inputs.isnan()
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """What rows are dealt out by: the classes, or parts of the range of a number."""
+        return self.class_names if self.target is None else self.target.part_names
+
+    def groups(self, examples: Examples) -> Array:
+        """Which of `group_names` each example belongs to."""
+        return _groups(examples.labels.cpu().numpy())
 
     @property
     def n_test(self) -> int:
@@ -103,7 +151,7 @@ class Source:
                     self.vocabulary,
                     "mend the tokens or raise vocabulary",
                 )
-            if self.kind == "tabular" and not (finite := examples.inputs.isfinite().all(1)).all():
+            if self.kind == "tabular" and not (finite := self._known(examples).all(1)).all():
                 row = int(finite.logical_not().int().argmax())
                 raise SordinoError(
                     f"{where} has a NaN, infinite or missing value, first in row {row + 1}; fill or drop such rows."
@@ -124,7 +172,8 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
     tested: Examples | None = None
     if isinstance(test, SeparateSource):
         tested = find_separate(test, settings, raw).load(class_names, seed)
-        whole = train if settings.limit is None else to_examples(array, labels, _all(raw), raw.kind, settings)
+        pool = row_pool(raw.train.count, settings)
+        whole = train if settings.limit is None else to_examples(array, labels, pool, raw.kind, settings)
         refuse_shared_rows(whole, tested, settings, test.source, alike_by_chance=test.alike_by_chance)
     elif isinstance(test, SetAside):
         if raw.test is not None:
@@ -141,6 +190,8 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         class_names=class_names,
         columns=_columns(raw, train_rows),
         vocabulary=raw.vocabulary,
+        tokenizer=raw.tokenizer,
+        target=settings.number,
         layout=raw.layout,
         notes=raw.notes,
         guessed=raw.guessed,
@@ -214,7 +265,7 @@ def test_labels(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows
     """The labels of public test rows, in the order of `load`, without reading their inputs; None where there are none."""
     raw, name = _find(settings, test)
     if isinstance(test, SeparateSource):
-        return find_separate(test, settings, raw).labels(name_classes(raw, settings), seed)
+        return _groups(find_separate(test, settings, raw).labels(name_classes(raw, settings), seed))
     if not isinstance(test, SetAside):
         return None
     _, rows = _rows(raw, settings, seed, test)
@@ -226,15 +277,15 @@ def _labels(raw: Raw, split: Split, rows: Array, settings: SourceSettings, where
     labels = number_labels(split.labels(), classes, settings)
     refuse_mismatch(settings, inputs=split.count, labels=len(labels))
     check_labels(where, labels[rows], len(classes))
-    return labels[rows]
+    return _groups(labels[rows])
+
+
+def _groups(labels: Array) -> Array:
+    return part_numbers(labels) if labels.dtype.kind == "f" else labels
 
 
 def _columns(raw: Raw, rows: Array) -> dict[str, Array]:
     return {column: values[rows] for column, values in raw.columns.items()}
-
-
-def _all(raw: Raw) -> Array:
-    return np.arange(raw.train.count)
 
 
 def _find(settings: SourceSettings, test: EvaluationRows) -> tuple[Raw, str]:
@@ -249,12 +300,12 @@ def _sets_aside(raw: Raw, test: EvaluationRows) -> bool:
 
 def _rows(raw: Raw, settings: SourceSettings, seed: int, test: EvaluationRows) -> tuple[Array, Array]:
     """Which rows of their files train and test; file order is kept unless rows are drawn."""
-    count = raw.train.count
+    pool = row_pool(raw.train.count, settings)
     if _sets_aside(raw, test):
-        order = drawn(count, seed, _SPLIT_STREAM)
-        n_test = max(1, round(count * settings.test_fraction))
+        order = pool[drawn(len(pool), seed, _SPLIT_STREAM)]
+        n_test = max(1, round(len(pool) * settings.test_fraction))
         return order[n_test:][: settings.limit], order[:n_test][: settings.test_limit]
-    train = _all(raw) if settings.limit is None else drawn(count, seed, _SPLIT_STREAM)[: settings.limit]
+    train = pool if settings.limit is None else pool[drawn(len(pool), seed, _SPLIT_STREAM)[: settings.limit]]
     if raw.test is None:
         return train, np.arange(0)
     if settings.test_limit is None:

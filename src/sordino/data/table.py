@@ -17,7 +17,7 @@ from sordino.data.columns.undeclared import taken_from
 from sordino.data.csv_file import read_csv
 from sordino.data.limits import refuse_larger
 from sordino.data.raw import Array
-from sordino.data.text import token_numbers
+from sordino.data.target import Target
 from sordino.sentences import listed, shown
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ class Table:
         """The columns side by side as numbers."""
         return np.concatenate([column.encode(self.cells(name)) for name, column in columns.items()], axis=1)
 
-    def tokens(self, name: str, *, vocabulary: int, length: int) -> Array:
-        """A column of text as token numbers; an empty cell is an empty text."""
+    def texts(self, name: str) -> list[str]:
+        """A column of text; an empty cell is an empty text."""
         cells = self.cells(name, "and [data.options] text_column names it")
-        return token_numbers(cells.series.astype("str").fillna("").tolist(), vocabulary=vocabulary, length=length)
+        found: list[str] = cells.series.astype("str").fillna("").tolist()
+        return found
 
     def labels(self, name: str, class_names: tuple[str, ...]) -> Array:
         """The target as class numbers where it holds numbers, else as words to be looked up among the class names."""
@@ -72,6 +73,10 @@ class Table:
             )
         words: Array = cells.words.to_numpy(dtype=str)
         return words
+
+    def targets(self, name: str, target: Target) -> Array:
+        """The target in its own unit, where it is a number."""
+        return target.of_cells(self.cells(name, "and [data.options] label_column names it"))
 
     def clients(self, name: str) -> Array:
         """Whose each row is: numbers where all are written as plain whole numbers, else words."""
@@ -96,8 +101,8 @@ def _whole(cells: Cells) -> Array:
     if strange.any():
         at = int(strange.argmax())
         raise SordinoError(
-            f"{cells.place} should hold classes, but got {shown(str(cells.words.iloc[at]))} {cells.row(at)}: targets on a scale "
-            "(regression) are not supported; cut the scale into classes such as 'low' and 'high'."
+            f"{cells.place} should hold classes, but got {shown(str(cells.words.iloc[at]))} {cells.row(at)}: declare "
+            "target = { kind = 'number', low = ..., high = ... } in [data.options] to learn a number, or cut the scale into classes."
         )
     return values.astype(np.int64)
 

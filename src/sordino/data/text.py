@@ -7,24 +7,28 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
-
-from sordino.data.raw import Array
+from numpy.typing import NDArray
 
 PADDING = 0
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-def token_numbers(texts: Sequence[str], *, vocabulary: int, length: int) -> Array:
+def token_numbers(texts: Sequence[str], *, vocabulary: int, length: int) -> NDArray[np.int64]:
     """The first `length` lower-case words and signs of each text as numbers from 1 to vocabulary - 1, padded with 0."""
     known: dict[str, int] = {}
     numbers = np.full((len(texts), length), PADDING, np.int64)
     for row, text in enumerate(texts):
-        tokens = _TOKEN.findall(text.lower())[:length]
+        tokens = words_of(text)[:length]
         for place, token in enumerate(tokens):
             if token not in known:
                 known[token] = _number(token, vocabulary)
             numbers[row, place] = known[token]
     return numbers
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words and signs."""
+    return _TOKEN.findall(text.lower())
 
 
 def _number(token: str, vocabulary: int) -> int:

@@ -86,12 +86,12 @@ def shared_space(resolved: Resolved, net: Net, names: Sequence[str]) -> FlatSpac
     head = set(net.parts()["head"]) if method.head_stays_home else set()
     space = FlatSpace(net, [name for name in names if name not in head])
     method.check(net, space)
-    if method.keeps_state and privacy.sampler == "fixed-size":
+    if method.keeps_state and method.unit == "client" and privacy.sampler == "fixed-size":
         raise SordinoError(
             "What clients keep makes a round depend on who was drawn before, and fixed-size draws are not proven private "
             "then; set [privacy] sampler = 'poisson' or 'everyone'."
         )
-    if method.uncovered and privacy.noise == "central":
+    if method.uncovered and method.protected and privacy.noise == "central":
         raise SordinoError(
             "Noise on each client's own support is drawn by the client; set [privacy] noise = 'distributed' or 'local'."
         )

@@ -5,7 +5,8 @@ A client with s held-out slots (a public number) counts its right answers c and 
     c + (s − f) / 2          example level: the sum over clients, divided by all slots, is the accuracy
     (c + (s − f) / 2) / s    client level: the mean over clients is the accuracy
 
-A slot that is right counts 1, a wrong one 0 and an empty one ½. So a unit that contributes nothing moves its sum by at most ½,
+Where a number is learnt, a row counts how close the prediction comes (`number_scores.closeness`, from 0 to 1) instead of right or
+wrong. A slot that is right counts 1, a wrong one 0 and an empty one ½. So a unit that contributes nothing moves its sum by at most ½,
 and one that is replaced by at most 1, which is twice as much, as `StatisticBound` asks. Counting empty slots as wrong would need
 twice the noise.
 
@@ -51,7 +52,7 @@ EMPTY_SLOT = 0.5
 """What a held-out slot counts where there is no row, and by that the most that one unit moves a sum by not contributing."""
 
 
-def contribution(*, right: int, filled: int, slots: int, unit: Unit) -> float:
+def contribution(*, right: float, filled: int, slots: int, unit: Unit) -> float:
     """What one client tells of its held-out rows, before any noise."""
     counted = right + (slots - filled) * EMPTY_SLOT
     return counted if unit == "example" else counted / slots
@@ -212,7 +213,7 @@ def _check_budgets(resolved: Resolved, rows: Charged, before: Mapping[DpEvent, i
     already = spent(before, delta=0.0, neighbours=resolved.privacy.neighbours).epsilon
     for whose, epsilon in resolved.budgets.items():
         if epsilon <= rows.epsilon + already:
-            besides = f" besides ε = {already:g} of the statistics of tuning = 'auto'" if already else ""
+            besides = f" besides ε = {already:g} of the statistics before training" if already else ""
             raise SordinoError(
                 f"Evaluation costs ε = {rows.epsilon:g}{besides}, but {whose} is {epsilon:g} and must leave some for training; "
                 "raise it or lower epsilon in [data] test."

@@ -14,7 +14,7 @@ from sordino.core import Private
 from sordino.data.client_names import group_names
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
-from sordino.data.holding_out import hold_out
+from sordino.data.holding_out import OwnSplit, hold_out, split_own_rows
 from sordino.data.partition import Partition
 from sordino.data.public import digest
 from sordino.data.raw import Array
@@ -35,6 +35,8 @@ class Federated:
     """Clients that join when training is over, numbered on from the others."""
     held_out: Partition | None = None
     """Rows that clients keep from training, where evaluation is charged."""
+    own_split: OwnSplit | None = None
+    """Every client's own rows in three, where a simulation asks for that; `partition` is what they train on."""
     names: tuple[str, ...] = ()
     """What the clients that train are called, if they have names."""
 
@@ -53,7 +55,8 @@ class Federated:
         found = blake2b(digest_size=16)
         for part in (self.source.train, self.source.test):
             found.update(b"" if part is None else digest(part).encode())
-        for dealt in (self.partition, self.newcomers, self.held_out):
+        kept = () if self.own_split is None else (self.own_split.validation, self.own_split.test)
+        for dealt in (self.partition, self.newcomers, self.held_out, *kept):
             found.update(b"" if dealt is None else dealt.indices.tobytes() + dealt.sizes.tobytes())
         return found.hexdigest()
 
@@ -67,7 +70,11 @@ class Federated:
     def held_out_of(self, client: int) -> Private[Examples]:
         """The rows on which this client evaluates a model."""
         assert self.held_out is not None
-        return Private(self.source.train.take(torch.from_numpy(self.held_out.of(client))))
+        return self.own_rows(client, self.held_out)
+
+    def own_rows(self, client: int, of: Partition) -> Private[Examples]:
+        """The rows of this client in a part of its own split."""
+        return Private(self.source.train.take(torch.from_numpy(of.of(client))))
 
     def facts(self) -> dict[str, Any]:
         """What a run must find again when it goes on, besides what it can look up here."""
@@ -78,15 +85,16 @@ class Federated:
 
     def match_test_rows(self, resolved: Resolved) -> Matched | None:
         """Test rows for every client, where figures of single clients were asked for and test rows are public."""
-        if self.source.test is None:
+        tested = self.source.test
+        if tested is None:
             return None
         return match_test_rows(
             resolved.experiment,
             resolved.method,
             self.partition,
             self.newcomers,
-            train_labels=self.source.train.labels.numpy,
-            test_labels=self.source.test.labels.numpy,
+            train_labels=lambda: self.source.groups(self.source.train),
+            test_labels=lambda: self.source.groups(tested),
         )
 
 
@@ -98,11 +106,18 @@ def load_source(resolved: Resolved) -> Source:
 def federate(resolved: Resolved) -> Federated:
     """Load the data and deal them out to clients, or leave them in one place."""
     source = load_source(resolved)
-    partition, newcomers = _dealt_out(resolved, source.train.labels.numpy(), source.columns)
+    partition, newcomers = _dealt_out(resolved, source.groups(source.train), source.columns)
+    own_split = _own_split(resolved, partition)
     partition, held_out = _held_out(resolved, partition)
     groups = {column: group_names(values) for column, values in source.columns.items()}
-    names = client_names(resolved, groups, clients=partition.clients)
-    return Federated(source=source, partition=partition, newcomers=newcomers, held_out=held_out, names=names)
+    return Federated(
+        source=source,
+        partition=partition,
+        newcomers=newcomers,
+        held_out=held_out,
+        own_split=own_split,
+        names=client_names(resolved, groups, clients=partition.clients),
+    )
 
 
 def client_sizes(resolved: Resolved) -> list[int]:
@@ -147,11 +162,21 @@ def client_count(resolved: Resolved, groups: Mapping[str, int]) -> int:
     return data.clients - data.late_clients
 
 
+def _own_split(resolved: Resolved, partition: Partition) -> OwnSplit | None:
+    """Clients' own rows in three, where they were asked for."""
+    asked = resolved.experiment.data.client_split
+    if asked is None:
+        return None
+    rng = np.random.default_rng([resolved.experiment.seed, 5])
+    return split_own_rows(partition, rng, validation=asked.validation, test=asked.test)
+
+
 def _held_out(resolved: Resolved, partition: Partition) -> tuple[Partition, Partition | None]:
     """What clients train on, and what they hold out where evaluation is charged."""
     rows = resolved.test_rows
     if not isinstance(rows, Charged):
-        return partition, None
+        split = _own_split(resolved, partition)
+        return partition if split is None else split.train, None
     return hold_out(partition, rows.fraction, np.random.default_rng([resolved.experiment.seed, 4]))
 
 

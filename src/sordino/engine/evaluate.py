@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from sordino.data.examples import Examples
+from sordino.data.target import Target
 from sordino.engine.class_scores import class_scores
+from sordino.engine.number_scores import closeness, number_scores
 from sordino.kernels import fastest
 from sordino.models import Net
 
@@ -22,17 +24,27 @@ CHUNK = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """The share of examples whose most likely class is the right one, and how well classes are told apart."""
+    """The share of examples whose most likely class is the right one, and how well classes are told apart.
+
+    Of a number, accuracy is one less the mean absolute error as a share of its public range.
+    """
 
     accuracy: float
     auroc: float | None
-    """None where the examples are all of one class."""
+    """None where the examples are all of one class, or of numbers."""
     others: Mapping[str, Any]
-    """What else there is to tell of public rows, by name: see engine/class_scores.py."""
+    """What else there is to tell of public rows, by name: see engine/class_scores.py and engine/number_scores.py."""
 
 
-def evaluate(net: Net, examples: Examples, device: torch.device) -> Scores:
+def evaluate(net: Net, examples: Examples, device: torch.device, target: Target | None = None) -> Scores:
+    """How good a model is; `target` says what is learnt where it is a number."""
     found = logits(net, examples, device)
+    if target is not None:
+        return Scores(
+            accuracy=_share_right(found, examples.labels),
+            auroc=None,
+            others=number_scores(found, examples.labels, target),
+        )
     return Scores(
         accuracy=_share_right(found, examples.labels),
         auroc=macro_auroc(found.double().softmax(1), examples.labels),
@@ -46,13 +58,13 @@ def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
 
 
 def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
-    """For each example, whether its most likely class is the right one."""
-    return logits(net, examples, device).argmax(1) == examples.labels
+    """For each example, 1 if its most likely class is the right one and else 0; of a number, how close it comes."""
+    return _right(logits(net, examples, device), examples.labels)
 
 
 def correct_as_it_is(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """The same with a model that is not copied first: a worker's own, which is fast already."""
-    return _outputs(net, examples, device).argmax(1) == examples.labels
+    return _right(_outputs(net, examples, device), examples.labels)
 
 
 def logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
@@ -69,8 +81,12 @@ def _outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
     return torch.cat(chunks)
 
 
+def _right(found: Tensor, labels: Tensor) -> Tensor:
+    return closeness(found, labels) if labels.is_floating_point() else (found.argmax(1) == labels).double()
+
+
 def _share_right(found: Tensor, labels: Tensor) -> float:
-    return int((found.argmax(1) == labels).sum()) / len(labels)
+    return float(_right(found, labels).sum()) / len(labels)
 
 
 def macro_auroc(scores: Tensor, labels: Tensor) -> float | None:

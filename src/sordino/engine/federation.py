@@ -121,7 +121,7 @@ class FederationServer:
         return _uploads(answers)
 
     def collect_models(self, round_number: int, broadcast: Broadcast, job: NoisySteps) -> list[Upload]:
-        check_models(self.tariff, job, self.sizes)
+        check_models(self.tariff, job, self.sizes, keeps_state=self.keeps_state)
         call = self._call(round_number, broadcast, job)
         requests = [self._steps_request(call, client) for client in call.cohort]
         answers = self._exchange(requests, upload_numbers=self.space.size)

@@ -14,9 +14,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sordino.core import View
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
+from sordino.engine.bought_means import mean_facts
 from sordino.engine.building import Model, check_start
 from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
@@ -32,6 +33,7 @@ from sordino.engine.tariff import Tariff, warnings_of
 from sordino.engine.traffic import BYTES_PER_NUMBER
 from sordino.engine.turns import turn_facts
 from sordino.experiment import Experiment, PrivacySection
+from sordino.kernels.native import about_missing
 from sordino.methods import Method
 from sordino.models import FlatSpace
 from sordino.outside import look_beside
@@ -156,6 +158,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             *facts.notes,
             *start_warnings,
             *_about_unequal(each, experiment.privacy),
+            *about_missing(),
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
@@ -166,6 +169,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **method.plan_facts(experiment.rounds),
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
+            **mean_facts(resolved),
             **tariff.noise_facts(),
             **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),

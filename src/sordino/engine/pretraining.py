@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.public import public_source
 from sordino.engine.building import start_context
 from sordino.engine.dealing import load_source

@@ -57,5 +57,7 @@ def public_anchors(resolved: Resolved, private: Source) -> Examples | None:
     chosen = public.train.take(torch.randperm(len(public.train), generator=generator)[: needed.count])
     if public.classes == private.classes:
         return chosen
+    if private.target is not None:
+        return dataclasses.replace(chosen, labels=torch.rand(len(chosen), generator=generator))
     labels = torch.randint(private.classes, (len(chosen),), generator=generator)
     return dataclasses.replace(chosen, labels=labels)

@@ -29,13 +29,13 @@ from sordino.files import (
     to_json,
     write_whole,
 )
-from sordino.kernels.native import SWITCH, library
+from sordino.kernels.native import FORMS, OFF, SWITCH, form
 from sordino.methods.method import State
 from sordino.privacy.ledger_file import read_book
 
 MODEL, PREDICTION = "model.safetensors", "prediction.json"
 RELEASE = "release"
-KERNELS, TORCH_ALONE = "compiled kernels", "torch alone"
+KERNELS, TORCH_ALONE = "compiled kernels, ", "torch alone"
 SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
 
@@ -276,14 +276,17 @@ def versions() -> dict[str, str]:
 
 
 def _kernels() -> str:
-    return KERNELS if library() is not None else TORCH_ALONE
+    found = form()
+    return TORCH_ALONE if found is None else KERNELS + found
 
 
 def _demand_same_kernels(folder: Path, then: str) -> None:
-    """Kernels round differently from torch, and a run resumes to the same bits or not at all."""
+    """Kernels round differently from torch and from one another, and a run resumes to the same bits or not at all."""
     if then == _kernels():
         return
-    remedy = f"set {SWITCH}=off" if then == TORCH_ALONE else "install sordino where a C compiler is"
+    wanted = OFF if then == TORCH_ALONE else then.removeprefix(KERNELS)
+    elsewhere = "" if wanted == OFF else ", on a processor that has it, where sordino was installed with a C compiler"
+    remedy = f"set {SWITCH}={wanted}{elsewhere}" if wanted in (OFF, *FORMS) else "begin it again"
     raise SordinoError(
         f"The run in {folder} was begun with {then}, but here it would go on with {_kernels()} and end in other bits; {remedy}."
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS, View
-from sordino.engine import class_scores
+from sordino.engine import class_scores, number_scores
 from sordino.engine.evaluate import accuracy_epsilon_area
 from sordino.engine.record import Release
 from sordino.engine.tariff import Tariff
@@ -47,6 +47,7 @@ PUBLISHED_METRICS = (
     "accuracy_noise_deviation",
     "auroc",
     *class_scores.NAMES,
+    *number_scores.NAMES,
     "view",
 )
 ROUND_LABELS = ("update", "steps")

@@ -77,6 +77,7 @@ class Resolved:
 
 def resolve(experiment: Experiment) -> Resolved:
     """Find and build every member that the experiment names; what is wrong with one is a `SordinoError` that says where."""
+    _refuse_figures_of_a_release(experiment)
     method: Method = member(METHODS, experiment.method, where="method")
     method = method.for_rounds(experiment.rounds)
     partition = {"name": "iid"} if method.pooled else experiment.data.partition
@@ -101,6 +102,28 @@ def _source(experiment: Experiment) -> SourceSettings:
     return validated(
         SourceSettings, {**data.options, "source": data.source, "visibility": data.visibility}, where="data.options"
     )
+
+
+def _refuse_figures_of_a_release(experiment: Experiment) -> None:
+    """Figures of clients' own rows are outside every guarantee: only a simulation in this process shows them."""
+    data, engine = experiment.data, experiment.engine
+    asked = "[data] client_split" if data.client_split is not None else "[engine] training_loss"
+    if data.client_split is None and not engine.training_loss:
+        return
+    if experiment.privacy.noise_source != "seeded":
+        raise SordinoError(
+            f"{asked} tells figures of private rows that no ε covers, so a simulation may show them and a secure run may not; leave "
+            'it out, or let evaluation be charged (test = { name = "charged", epsilon = 0.5 }).'
+        )
+    if engine.name != "simulate":
+        raise SordinoError(
+            f"{asked} is a diagnostic of simulations, but got [engine] name = {engine.name!r}, whose clients keep their rows; "
+            "leave it out, or set name = 'simulate'."
+        )
+    if data.client_split is not None and data.evaluation_is_charged:
+        raise SordinoError(
+            "[data] client_split and test = { name = 'charged' } both keep rows from training; keep one of them."
+        )
 
 
 def _test_rows(experiment: Experiment) -> EvaluationRows:

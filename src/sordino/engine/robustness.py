@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sordino.core import SordinoError
+from sordino.data.beside import relative_to
 from sordino.data.examples import Examples
-from sordino.data.locate import relative_to
 from sordino.data.public import public_source
 from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object

@@ -13,9 +13,11 @@ from typing import Any
 import torch
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
+from sordino.engine.bought_means import buy_means
+from sordino.engine.dealing import Federated
 from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import GO_ON, FederationServer, TooFew
 from sordino.engine.logged import LOG, logged
@@ -63,6 +65,8 @@ class Moment:
 
 
 Watcher = Callable[[Moment], None]
+BOUGHT = "bought means"
+"""The entry of a checkpoint that keeps what takes the place of missing values; released, so not secret."""
 MOST_REPEATS = 5
 """How often a round that too few answered is played in a row before the run stops."""
 
@@ -165,6 +169,7 @@ class _Run:
         self._clips = MovedClips.taken_from(kept)
         self._door = Door(self.ledger, server_noise(setup.experiment))
         self._door.memory.update(take_memory(kept))
+        bought = kept.pop(BOUGHT, None)
         self.state = {key: value.to(setup.device) for key, value in kept.items()}
         self.next_round = self._saved = checkpoint.rounds_done if checkpoint else 0
         self.seconds = checkpoint.seconds if checkpoint else 0.0
@@ -172,11 +177,29 @@ class _Run:
         self._missing: list[Missing] = []
         self.choice = checkpoint.choice if checkpoint else None
         self.federation = self._federation()
+        self._bought = self._fill(bought)
         self._enter(fresh=checkpoint is None)
         if self.next_round:
             self.clients.recall(record.personal_file(self.next_round))
-        if checkpoint is None and self.choice is not None:
+        if checkpoint is None and (self.choice is not None or self._bought is not None):
             self._save(0)
+
+    def _fill(self, bought: torch.Tensor | None) -> torch.Tensor | None:
+        """Put means in place of missing values: those of the checkpoint, or new ones, which are charged; nothing where none are asked."""
+        setup, source = self.setup, self.setup.loaded.source
+        if not source.bought:
+            return None
+        if bought is None:
+            model = setup.space.read(setup.net)
+            means = buy_means(
+                setup.resolved, source, setup.loaded.sizes, lambda survey: ask_clients(self.federation, survey, model)
+            )
+            bought = torch.tensor(list(means.values()), dtype=torch.float64)
+        filled = source.with_missing(dict(zip(source.bought, bought.tolist(), strict=True)))
+        assert isinstance(setup.loaded, Federated)
+        self.setup = dataclasses.replace(setup, loaded=dataclasses.replace(setup.loaded, source=filled))
+        self._move_to(setup.phases[0])
+        return bought
 
     def _enter(self, *, fresh: bool) -> None:
         """Settle the phases where the tuning leaves that to the data, and take up the one the run stands in."""
@@ -327,7 +350,12 @@ class _Run:
                 seconds=self.seconds,
                 bytes_up=traffic.up,
                 bytes_down=traffic.down,
-                state={**self.state, **self._clips.to_state(), **memory_entries(self._door.memory)},
+                state={
+                    **self.state,
+                    **({} if self._bought is None else {BOUGHT: self._bought}),
+                    **self._clips.to_state(),
+                    **memory_entries(self._door.memory),
+                },
                 choice=self.choice,
             )
         )
@@ -339,7 +367,7 @@ class _Run:
         return {
             "folders": [self.record.diagnostics.name] if self.record.diagnostics.exists() else [],
             "non_finite_contributions_since_start_or_resume": self._door.zeroed + self.clients.zeroed,
-            **{key: row[key] for row in last for key in row if key == "non_private_clients"},
+            **{key: row[key] for row in last for key in row if key.startswith("non_private_")},
         }
 
     def _finish(self, ended: str) -> dict[str, Any]:

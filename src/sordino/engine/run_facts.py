@@ -29,4 +29,12 @@ def noise_facts(resolved: Resolved, tariff: Tariff, sizes: Sequence[int]) -> Noi
         multipliers=[tariff.multiplier(client) for client in range(len(sizes))],
         noise=tariff.mechanism.noise,
         cohort_share=tariff.sampler.expected_cohort / len(sizes),
+        delta=resolved.privacy.delta,
+        client_epsilons=_client_epsilons(resolved, len(sizes)),
     )
+
+
+def _client_epsilons(resolved: Resolved, clients: int) -> tuple[float, ...]:
+    privacy = resolved.privacy
+    own = privacy.client_budgets(clients)
+    return own or (() if privacy.epsilon is None else (privacy.epsilon,) * clients)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sordino.engine import class_scores
+from sordino.engine import class_scores, number_scores
 from sordino.engine.charged_evaluation import ChargedEvaluation
 from sordino.engine.evaluate import evaluate
 from sordino.engine.federation import FederationServer
@@ -24,12 +24,15 @@ def scores(setup: Setup, federation: FederationServer, model: Tensor, *, round_n
     evaluation = setup.tariff.evaluation
     if evaluation is None:
         setup.space.write(setup.net, model)
-        found = evaluate(setup.net, setup.federated.source.public_test, setup.device)
+        source = setup.federated.source
+        found = evaluate(setup.net, source.public_test, setup.device, source.target)
         return {"accuracy": found.accuracy, "auroc": found.auroc, **found.others}
     slots = federation.roster.held_out
     noisy = evaluation.accuracy(_noisy_total(evaluation, federation, model, round_number), slots)
+    accuracy, target = min(max(noisy, 0.0), 1.0), setup.federated.source.target
     return {
-        "accuracy": min(max(noisy, 0.0), 1.0),
+        "accuracy": accuracy,
+        **({} if target is None else {"mae": (1 - accuracy) * target.range}),
         "auroc": None,
         "accuracy_charged": True,
         "accuracy_noise_deviation": evaluation.deviation(sum(slots)),
@@ -70,7 +73,7 @@ def _noisy_total(
 def about_accuracy(last: Mapping[str, Any]) -> dict[str, Any]:
     """What a summary says of its accuracy and beside it, by the metrics of the last round."""
     return {
-        **{name: last.get(name) for name in class_scores.NAMES},
+        **{name: last.get(name) for name in (*class_scores.NAMES, *number_scores.NAMES)},
         "accuracy_charged": last.get("accuracy_charged", False),
         "accuracy_noise_deviation": last.get("accuracy_noise_deviation"),
     }

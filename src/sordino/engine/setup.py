@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from sordino.core import VIEWS
 from sordino.data.examples import Examples
+from sordino.engine.bought_means import charges_for_means, refuse_cached_means
 from sordino.engine.building import Model, make_model, make_phases, shared_space, start_context
 from sordino.engine.dealing import Federated, federate
 from sordino.engine.evaluation_rows import refuse_silent_split
@@ -98,13 +100,14 @@ def make_parts(
     """
     resolved = with_batches(resolved, sizes)
     resolved.method.plan_facts(resolved.experiment.rounds)
-    before = resolved.tuning.charges_before(run_facts(resolved, sizes))
+    before = Counter(resolved.tuning.charges_before(run_facts(resolved, sizes))) + Counter(charges_for_means(resolved))
     tariff = make_tariff(resolved, clients=len(sizes), sizes=sizes, before=before, settled=settled)
     for view in VIEWS:
         tariff.worst_bills(view)
     check_public_sets(resolved, task)
     model = make_model(resolved, task, vocabulary=vocabulary)
     phases = make_phases(resolved, model.net)
+    refuse_cached_means(resolved, model.net, phases)
     spaces = tuple(shared_space(resolved, model.net, phase.trainable) for phase in phases)
     resolved = with_steps(resolved, tariff, sizes, parameters=max(space.size for space in spaces))
     return Parts(model=model, phases=phases, spaces=spaces, tariff=tariff, resolved=resolved)

@@ -74,6 +74,7 @@ def summarise(
         "tuning": experiment.tuning["name"],
         "tuning_facts": setup.resolved.tuning.plan_facts(setup.whole),
         "class_names": list(setup.loaded.source.class_names),
+        "target": None if setup.loaded.source.target is None else setup.loaded.source.target.to_json(),
         "accuracy": last.get("accuracy"),
         "auroc": last.get("auroc"),
         **about_accuracy(last),

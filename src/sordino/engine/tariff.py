@@ -229,7 +229,7 @@ class Tariff:
 
     def _price(self, noise_multiplier: float, rate: float, expected_units: float, stage: int) -> Price:
         if not self.protected:
-            return price_unprotected()
+            return price_unprotected(self.uncovered)
         parts = self.mechanism.parts(
             noise_multiplier, bound=self.clip.bound, stage=stage, expected_units=expected_units
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sordino.core import SordinoError
-from sordino.methods.method import ClientJob, NoisySteps, PersonalJob
+from sordino.methods.method import ClientJob, NoisySteps, PersonalJob, PersonalSteps
 from sordino.privacy.pricing import Uses
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_on_support(tariff: Tariff, job: PersonalJob, *, keeps_state: bool) -> 
     _check_client_job(verb, job, keeps_state=keeps_state)
 
 
-def check_models(tariff: Tariff, job: NoisySteps, sizes: Iterable[int]) -> None:
+def check_models(tariff: Tariff, job: NoisySteps, sizes: Iterable[int], *, keeps_state: bool) -> None:
     """Refuse `collect_models` by a client-level method, or for other steps than those that were priced."""
     priced = tariff.steps
     if priced is None:
@@ -70,6 +70,8 @@ def check_models(tariff: Tariff, job: NoisySteps, sizes: Iterable[int]) -> None:
             f"collect_models needs a job of noisy steps such as NoisySgd, but got {type(job).__name__}; hand over the "
             "method's own job."
         )
+    if isinstance(job, PersonalSteps):
+        _check_keeping(job, keeps_state=keeps_state)
     if job.local_steps != priced.local_steps:
         raise SordinoError(
             f"The method was priced for {priced.local_steps} local steps, but handed over a job of {job.local_steps}; "
@@ -97,7 +99,12 @@ def _check_client_job(verb: str, job: object, *, keeps_state: bool) -> None:
             f"{verb} needs a client job with run() or turn(), but got {type(job).__name__}, whose steps carry noise of "
             "their own; declare unit = 'example' and call collect_models."
         )
-    if isinstance(job, PersonalJob) and not keeps_state:
+    if isinstance(job, PersonalJob):
+        _check_keeping(job, keeps_state=keeps_state)
+
+
+def _check_keeping(job: object, *, keeps_state: bool) -> None:
+    if not keeps_state:
         raise SordinoError(
             f"The clients of {type(job).__name__} keep something from turn to turn, but the method declares that they keep "
             "nothing; inherit Personalised with keeps_state = True, or implement run() instead of turn()."

@@ -12,8 +12,14 @@ from pathlib import Path
 import torch  # its libgomp must be loaded first, so that kernels and torch share one pool of threads
 from torch import Tensor
 
+from sordino.core import SordinoError
+
 SWITCH = "SORDINO_KERNELS"
-"""Set to `off`, this environment variable makes everything use torch alone."""
+"""Set to `off`, this environment variable makes everything use torch alone; set to a form, that form is used or none."""
+
+OFF = "off"
+FORMS = ("avx512", "avx2", "portable")
+"""The same sources, compiled for processors with these instructions or for any; the first that runs here is used."""
 
 NUMBERS_PER_THREAD = 32_768
 
@@ -30,14 +36,59 @@ _SIGNATURES = {
     "conv_weight_rows": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "conv_weight_sum": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "dense_clients": [*[_ADDRESS] * 2, *[_COUNT] * 4, *[_REAL] * 2, _THREADS],
+    "sums_of_squares": [*[_ADDRESS] * 2, *[_COUNT] * 2, _THREADS],
+    "add_products": [*[_ADDRESS] * 3, *[_COUNT] * 2, _THREADS],
 }
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The library, or None where there is none; asked for at every call, so it must answer at once."""
-    spec = find_spec("sordino.kernels._native")
-    if spec is None or spec.origin is None or os.environ.get(SWITCH) == "off" or _is_stale(Path(spec.origin)):
+    """The library in the form that is used here, or None where there is none; asked for at every call, so it must answer at once."""
+    wished = form_wished()
+    if wished == OFF:
+        return None
+    for form in FORMS if wished is None else [wished]:
+        if (loaded := _load(form)) is not None:
+            loaded.form = form  # type: ignore[attr-defined]
+            return loaded
+    if wished is not None:
+        raise SordinoError(
+            f"{SWITCH}={wished} asks for kernels that this processor cannot run or that were not built; unset it, or install sordino "
+            "where a C compiler is."
+        )
+    return None
+
+
+def form_wished() -> str | None:
+    """The form that the environment asks for by name, or `off`; None where the best is to be taken."""
+    wished = os.environ.get(SWITCH) or None
+    if wished not in (None, OFF, *FORMS):
+        raise SordinoError(
+            f"{SWITCH} must be one of {', '.join((OFF, *FORMS))}, but got {wished!r}; correct it or unset it."
+        )
+    return wished
+
+
+def form() -> str | None:
+    """The form that is used here, such as `avx2`; None where torch is used alone."""
+    found = library()
+    return None if found is None else str(found.form)
+
+
+def about_missing() -> list[str]:
+    """A sentence for whoever plans a run where kernels should be and are not."""
+    if library() is not None or form_wished() == OFF:
+        return []
+    return [
+        "No compiled kernels were found, so torch is used alone, which is slower on small and convolutional models; install sordino "
+        f"where a C compiler is, or set {SWITCH}={OFF} if that is as it should be."
+    ]
+
+
+def _load(form: str) -> ctypes.CDLL | None:
+    """None where this form was not built, is older than its sources, or is not for this processor."""
+    spec = find_spec(f"sordino.kernels._{form}")
+    if spec is None or spec.origin is None or _is_stale(Path(spec.origin)):
         return None
     try:
         loaded = ctypes.CDLL(spec.origin)
@@ -46,8 +97,7 @@ def library() -> ctypes.CDLL | None:
     if not loaded.kernels_supported():
         return None
     for name, arguments in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.argtypes = arguments
+        getattr(loaded, name).argtypes = arguments
     return loaded
 
 

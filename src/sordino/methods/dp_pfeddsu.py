@@ -46,8 +46,8 @@ class DpPfedDsu(TwoPhase):
     backward_share: Share = 0.1
     regrowth: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The share of a global mask that is drawn anew each round in the open, in place of its smallest weights."""
-    head_extractor: Literal["masked", "dense"] = "masked"
-    """Under which extractor heads are tuned and clients tested."""
+    head_extractor: Literal["dense", "masked"] = "dense"
+    """Under which extractor heads are tuned and clients tested; the masked one costs about two points."""
 
     @property
     def job_kinds(self) -> tuple[type, ...]:

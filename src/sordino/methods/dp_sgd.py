@@ -11,9 +11,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from sordino.core import Unit
-from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
-from sordino.methods.noisy_sgd import NoisySgd
+from sordino.core import SordinoError, Unit
+from sordino.methods.method import METHODS, Broadcast, Federation, Method, State
+from sordino.methods.model_average import averaged, shares_of
+from sordino.methods.noisy_sgd import LastingNoisySgd, NoisySgd
 from sordino.methods.sensible import StepFacts, share_of_rows
 from sordino.privacy.pricing import Uses
 from sordino.settings import AtLeastOne, Positive
@@ -30,7 +31,7 @@ class DpSgd(Method, NoisySgd):
     With one local step, `momentum` is heavy-ball momentum over the rounds: clients take plain noisy steps, and the server keeps the
     velocity, v ← momentum·v + the averaged step, and moves the model by it. Averaging is linear, so this is what one place
     with all the rows would do. With more local steps, momentum acts from step to step inside each client's turn, and
-    every turn begins at rest.
+    every turn begins at rest, unless `lasting_momentum` lets the client keep its velocity for its next turn.
 
     Formal guarantee: that of every client's noisy steps; averaging them, and the velocity made of them, is post-processing.
     """
@@ -39,9 +40,26 @@ class DpSgd(Method, NoisySgd):
     batch_size: AtLeastOne | Literal["full", "auto"] = "auto"
     learning_rate: Positive | Literal["auto"] = "auto"
     beta: Positive | None = None
+    lasting_momentum: bool = False
+    """Whether a turn of several local steps goes on with the velocity at which the client's last one ended, in place of rest."""
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
+
+    def __post_init__(self) -> None:
+        if self.lasting_momentum and (not self.momentum or self.local_steps == 1):
+            raise SordinoError(
+                f"[method] lasting_momentum keeps the velocity of several local steps, but got momentum = {self.momentum:g} with "
+                f"local_steps = {self.local_steps}, where nothing is left to keep; raise them, or leave it out."
+            )
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.lasting_momentum
+
+    @property
+    def job_kinds(self) -> tuple[type, ...]:
+        return (LastingNoisySgd,)
 
     @property
     def pooled(self) -> bool:
@@ -79,24 +97,17 @@ class DpSgd(Method, NoisySgd):
 
     @property
     def job(self) -> NoisySgd:
-        return self
+        if not self.lasting_momentum:
+            return self
+        return LastingNoisySgd(**{field.name: getattr(self, field.name) for field in dataclasses.fields(NoisySgd)})
 
     def round(self, number: int, state: State, federation: Federation) -> State:
         """Average the cohort's models by their public sizes; whoever is absent keeps the global model's share."""
-        uploads = federation.collect_models(number, Broadcast.of(state["model"]), self)
-        shares = self._shares(uploads, federation)
+        uploads = federation.collect_models(number, Broadcast.of(state["model"]), self.job)
+        shares = shares_of(uploads, federation)
         if self.momentum and self.local_steps == 1:
             return self._with_velocity(state, shares)
-        model = state["model"].clone()
-        for share, upload in shares:
-            model += share * (upload - state["model"])
-        return {**state, "model": model}
-
-    def _shares(self, uploads: list[Upload], federation: Federation) -> list[tuple[float, Tensor]]:
-        """Each model that came back, with what it counts in the average."""
-        everyone = sum(federation.sizes)
-        expected_share = federation.expected_cohort / len(federation.sizes)
-        return [(federation.sizes[upload.client] / everyone / expected_share, upload.value.value) for upload in uploads]
+        return {**state, "model": averaged(state["model"], shares)}
 
     def _with_velocity(self, state: State, shares: list[tuple[float, Tensor]]) -> State:
         """Heavy ball: the velocity decays in every round, and takes up the averaged step where somebody sent one."""

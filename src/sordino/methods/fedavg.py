@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from sordino.core import Unit
 from sordino.methods.local_sgd import LocalSgd
 from sordino.methods.method import METHODS, Broadcast, Federation, Method, State
+from sordino.methods.model_average import mean_by_size
 from sordino.privacy.pricing import Uses
 
 
@@ -28,9 +27,4 @@ class FedAvg(Method, LocalSgd):
 
     def round(self, number: int, state: State, federation: Federation) -> State:
         uploads = federation.collect_each(number, Broadcast.of(state["model"]), self.job)
-        if not uploads:
-            return state
-        weights = torch.tensor([federation.sizes[upload.client] for upload in uploads], dtype=torch.float64)
-        updates = torch.stack([upload.value.value for upload in uploads])
-        mean = (weights / weights.sum()).to(updates) @ updates
-        return {**state, "model": state["model"] + mean}
+        return {**state, "model": state["model"] + mean_by_size(uploads, federation)} if uploads else state

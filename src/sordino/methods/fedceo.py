@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -20,6 +20,9 @@ from sordino.privacy.pricing import Uses
 from sordino.settings import AtLeastOne, Positive
 
 NOBODY = torch.zeros(0, dtype=torch.int64)
+
+Copies = dict[int, Tensor]
+"""Released models by the client that starts its turn from them."""
 
 
 @METHODS.register("fedceo")
@@ -41,11 +44,20 @@ class FedCeo(Method, LocalSgd):
     """I: rounds from one smoothing to the next."""
     personal: bool = True
     """Whether a client that took part in a smoothing starts the next round from its own smoothed copy."""
+    copies: Literal["next-round", "next-turn", "public-code"] = "next-round"
+    """How long personal copies wait: for the round after the smoothing, as the method says; until their client's next turn,
+    however late; or as the authors' public code has it, where every client drawn in the round after a smoothing starts from
+    what it sent last, smoothed or not and however old. The server then keeps a model for every client."""
     layers: tuple[str, ...] = ()
     """Parameters to smooth, by the beginnings of their names; none means all."""
     noisy_steps: NoisySgd | None = None
 
     def __post_init__(self) -> None:
+        if self.copies != "next-round" and not self.personal:
+            raise SordinoError(
+                f"[method] copies = {self.copies!r} says how long personal copies wait, but got personal = false, where there are "
+                "none; set personal = true, or leave copies out."
+            )
         steps = self.noisy_steps
         if steps is not None and steps.local_steps == 1 and steps.momentum:
             raise SordinoError(
@@ -85,19 +97,29 @@ class FedCeo(Method, LocalSgd):
         if self.uses == "sum":
             assert isinstance(job, LocalSgd)
             return self._shrink_sum(number, state, federation, job, threshold)
-        owners = state.get("copy_owners", NOBODY).tolist()
-        copies = dict(zip(owners, state["copies"], strict=True)) if owners else {}
-        broadcast = Broadcast.of(state["model"], copies)
+        waiting = _copies(state)
+        broadcast = Broadcast.of(state["model"], waiting if self._uses_copies(number) else {})
         models = _client_models(number, broadcast, federation, job)
         if not models:
-            return {"model": state["model"]}
+            return {"model": state["model"], **_kept(self._left_of(waiting, models, smoothing=False))}
         stack = torch.stack(list(models.values()))
-        if not smoothing:
-            return {"model": stack.mean(0)}
-        smoothed, diagnostics = self.smooth_models(stack, threshold, federation.space)
-        federation.diagnose(number, diagnostics)
-        kept = {"copies": smoothed, "copy_owners": torch.tensor(list(models))} if self.personal else {}
-        return {"model": smoothed.mean(0), **kept}
+        if smoothing:
+            stack, diagnostics = self.smooth_models(stack, threshold, federation.space)
+            federation.diagnose(number, diagnostics)
+            models = dict(zip(models, stack, strict=True))
+        return {"model": stack.mean(0), **_kept(self._left_of(waiting, models, smoothing=smoothing))}
+
+    def _uses_copies(self, number: int) -> bool:
+        """Whether a client that has a copy starts this round from it."""
+        return self.copies != "public-code" or number % self.interval == 0
+
+    def _left_of(self, waiting: Copies, models: Mapping[int, Tensor], *, smoothing: bool) -> Copies:
+        """The copies that wait for their clients after a round that gave these models, smoothed where it smooths."""
+        if not self.personal:
+            return {}
+        new = dict(models) if smoothing or self.copies == "public-code" else {}
+        old = {} if self.copies == "next-round" else {k: copy for k, copy in waiting.items() if k not in models}
+        return {**old, **new}
 
     def _threshold(self, round_number: int) -> float:
         return threshold_at(
@@ -150,6 +172,17 @@ class ShrunkAverage(FedCeo):
         super().__post_init__()
         if self.personal:
             raise SordinoError("udp-fedavg-svt has no personal copies; choose method 'fedceo' for personal = true.")
+
+
+def _copies(state: State) -> Copies:
+    owners = state.get("copy_owners", NOBODY).tolist()
+    return dict(zip(owners, state["copies"], strict=True)) if owners else {}
+
+
+def _kept(copies: Copies) -> State:
+    if not copies:
+        return {}
+    return {"copies": torch.stack(list(copies.values())), "copy_owners": torch.tensor(list(copies))}
 
 
 def _client_models(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -79,8 +80,11 @@ class StepRelease(Protocol):
         """How many rows a batch has on average: the public number to divide a noisy sum by."""
         ...
 
-    def noisy_sum(self, model: Tensor) -> Tensor:
-        """The noisy sum of clipped gradients at this model over a fresh Poisson batch; one for each step charged."""
+    def noisy_sum(self, model: Tensor, *, only: Sequence[str] | None = None) -> Tensor:
+        """The noisy sum of clipped gradients at this model over a fresh Poisson batch; one for each step charged.
+
+        With `only`, gradients are taken, clipped and noised in these parameters alone, in the order of the space.
+        """
         ...
 
 
@@ -106,6 +110,34 @@ class NoisySteps(Protocol):
 
     def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
         """From the model that was sent to the client's own, by noisy sums alone."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyTurn:
+    """What one turn of noisy steps gives where clients keep something: both made of noisy sums and what was sent alone.
+
+    Args:
+        model: what is sent.
+        personal: what stays with the client, and is handed to its next turn.
+    """
+
+    model: Released[Tensor]
+    personal: Released[Tensor]
+
+
+@runtime_checkable
+class PersonalSteps(NoisySteps, Protocol):
+    """Noisy steps of a client that keeps something of its own, which came out of noisy steps too.
+
+    Formal guarantee: what is kept shapes every later gradient, so at example level it must have been paid for like all
+    else; it arrives and leaves as a released value.
+    """
+
+    def noisy_turn(
+        self, start: Released[Tensor], own: Released[Tensor], context: PublicContext, *, release: StepRelease
+    ) -> NoisyTurn:
+        """From the model that was sent and what the client kept to its model and what it keeps next."""
         ...
 
 

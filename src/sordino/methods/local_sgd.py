@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from sordino.data.examples import Examples
+from sordino.gradients.losses import mean_loss
 from sordino.gradients.sgd import Sgd
 from sordino.methods.context import ClientContext
 from sordino.models import draw_dropout_from
@@ -97,7 +97,7 @@ class LocalSgd:
     ) -> Iterator[list[Tensor]]:
         for order in self.orders(len(labels), batches):
             for rows in self.batches(order):
-                loss = cross_entropy(module(features[rows]), labels[rows])
+                loss = mean_loss(module(features[rows]), labels[rows])
                 yield list(torch.autograd.grad(loss, parameters))
 
     def descend(self, parameters: list[Tensor], gradients: Iterator[list[Tensor]]) -> None:

@@ -14,7 +14,16 @@ from sordino.core import Unit
 from sordino.data.examples import Examples
 from sordino.methods.context import ClientContext, PublicContext
 from sordino.methods.federation import Broadcast, Federation, Upload
-from sordino.methods.jobs import ClientJob, Job, NoisySteps, PersonalJob, StepRelease, Turn
+from sordino.methods.jobs import (
+    ClientJob,
+    Job,
+    NoisySteps,
+    NoisyTurn,
+    PersonalJob,
+    PersonalSteps,
+    StepRelease,
+    Turn,
+)
 from sordino.methods.sensible import StepFacts
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
@@ -29,7 +38,9 @@ __all__ = [
     "Job",
     "Method",
     "NoisySteps",
+    "NoisyTurn",
     "PersonalJob",
+    "PersonalSteps",
     "PublicContext",
     "State",
     "StepRelease",

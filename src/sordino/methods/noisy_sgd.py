@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sordino.core import Released, SordinoError
 from sordino.methods.context import PublicContext
-from sordino.methods.jobs import StepRelease
+from sordino.methods.jobs import NoisyTurn, StepRelease
 from sordino.settings import AtLeastOne, Momentum, NotNegative, Positive, Share
 
 FULL_BATCH_CHUNK = 512
@@ -65,13 +65,31 @@ class NoisySgd:
         return max(1, round(self.rate(examples) * examples)), self.local_steps
 
     def run(self, start: Released[Tensor], context: PublicContext, *, release: StepRelease) -> Released[Tensor]:
-        model, pace = start.value.clone(), self.pace(context.round)
-        velocity = torch.zeros_like(model)
+        model, _ = self.descend(start.value, None, context, release)
+        return start.map(lambda _: model)
+
+    def descend(
+        self, start: Tensor, velocity: Tensor | None, context: PublicContext, release: StepRelease
+    ) -> tuple[Tensor, Tensor]:
+        """Where so many noisy steps lead, and the velocity at the end; without one, they begin at rest."""
+        model, pace = start.clone(), self.pace(context.round)
+        speed = torch.zeros_like(model) if velocity is None else velocity
         for _ in range(self.local_steps):
             gradient = release.noisy_sum(model) / release.expected_batch + self.weight_decay * model
-            velocity = self.momentum * velocity + gradient
-            model = model - pace * velocity
-        return start.map(lambda _: model)
+            speed = self.momentum * speed + gradient
+            model = model - pace * speed
+        return model, speed
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastingNoisySgd(NoisySgd):
+    """The same steps, whose velocity the client keeps from turn to turn: it is made of noisy sums, so it is paid for."""
+
+    def noisy_turn(
+        self, start: Released[Tensor], own: Released[Tensor], context: PublicContext, *, release: StepRelease
+    ) -> NoisyTurn:
+        model, velocity = self.descend(start.value, own.value if own.value.numel() else None, context, release)
+        return NoisyTurn(model=start.map(lambda _: model), personal=own.map(lambda _: velocity))
 
 
 def number(value: float | str, name: str) -> float:

@@ -39,7 +39,10 @@ WORTH_A_WORKER = 1 << 24
 
 
 def threshold_at(round_number: int, *, regularisation: float, growth: float, interval: int) -> float:
-    """τ_t = ϑ^⌈t/I⌉ / (2λ) for round t = 1, 2, …; λ = inf never smooths, ϑ = 1 keeps the threshold fixed."""
+    """τ = ϑ^⌈t/I⌉ / (2λ) with t = 0, 1, … the rounds before this one, as the authors count; λ = inf never smooths, ϑ = 1 keeps τ.
+
+    In the rounds that smooth, I, 2I, …, the powers are 1, 2, … for I from 2 on, and 0, 1, … for I = 1, where every round smooths.
+    """
     if round_number < 1:
         raise SordinoError(f"Rounds are counted from 1, but the threshold of round {round_number} was asked for.")
     if not regularisation > 0:
@@ -51,7 +54,7 @@ def threshold_at(round_number: int, *, regularisation: float, growth: float, int
             f"The smoothing interval I must be at least 1 round, but it is {interval}; 10 to 30 is usual."
         )
     try:
-        threshold = growth ** -(-round_number // interval) / (2 * regularisation)
+        threshold = growth ** -(-(round_number - 1) // interval) / (2 * regularisation)
     except OverflowError:
         threshold = math.inf
     if not math.isfinite(threshold):

@@ -95,11 +95,14 @@ class Reprogrammed(Net):
         source_classes: int,
         classes: int,
         relu: bool = False,
+        random_border: bool = False,
         seed: int | None = None,
     ) -> None:
         border = Border(channels=channels, frame=frame, image=image)
         with seeded(seed):
             output_map = nn.Linear(source_classes, classes)
+            if random_border:
+                nn.init.normal_(border.values)
         super().__init__(body=ReprogrammedBody(border=border, source=source, relu=relu), head=output_map)
 
     def parts(self) -> dict[str, list[str]]:

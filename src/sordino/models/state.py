@@ -36,10 +36,11 @@ def refuse_memory(name: str, model: nn.Module, draw: Draw, classes: int) -> None
     model.train()
     try:
         expected = _answer(model, draw(2, 0))
-        kept = {key: value.clone() for key, value in _tensors(model).items()}
         for number in range(1, PASSES + 1):
-            _learn_from(model, draw(3 + number, number), classes)
-        _refuse_changes(name, model, kept, _tensors(model))
+            with _a_step_away(model):
+                kept = {key: value.clone() for key, value in _tensors(model).items()}
+                _learn_from(model, draw(3 + number, number), classes)
+                _refuse_changes(name, model, kept, _tensors(model))
         again = _answer(model, draw(2, 0))
         beside_another = _answer(model, torch.cat([draw(2, 0)[:1], draw(2, PASSES + 1)[1:]]))
     finally:
@@ -91,6 +92,24 @@ def _answer(model: nn.Module, examples: Tensor) -> Tensor:
     with same_draws(model), torch.no_grad():
         answer: Tensor = model(examples)
     return answer
+
+
+@contextmanager
+def _a_step_away(model: nn.Module) -> Iterator[None]:
+    """Trained parameters elsewhere, as steps of training move them: what is stored may follow them and not the examples."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    before = [parameter.detach().clone() for parameter in trained]
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in trained:
+            step = torch.randn(parameter.shape, generator=draw).to(parameter)
+            parameter.add_(0.1 * parameter.abs().mean() * step)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(trained, before, strict=True):
+                parameter.copy_(value)
 
 
 def _learn_from(model: nn.Module, examples: Tensor, classes: int) -> None:

@@ -36,6 +36,19 @@ class ResNet50:
         return _build("resnet50", inputs, classes, blocks=(3, 4, 6, 3), block=Bottleneck)
 
 
+@MODELS.register("resnet50_v1")
+@dataclass(frozen=True, kw_only=True)
+class ResNet50V1:
+    """ResNet-50 as first published, with strides in the first 1x1 convolution of a stage: for converted Keras weights.
+
+    Keys, pixels and sizes are those of resnet50; with its weights in resnet50, or the other way round, nothing is recognised.
+    """
+
+    def build(self, inputs: Inputs, classes: int) -> SourceNet:
+        block = partial(Bottleneck, stride_first=True)
+        return _build("resnet50_v1", inputs, classes, blocks=(3, 4, 6, 3), block=block)
+
+
 @MODELS.register("resnet152")
 @dataclass(frozen=True, kw_only=True)
 class ResNet152:
@@ -120,15 +133,24 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution, perhaps in groups, between two 1x1 convolutions, and a shortcut."""
+    """A 3x3 convolution, perhaps in groups, between two 1x1 convolutions, and a shortcut; the stride is in the 3x3 or the first."""
 
-    def __init__(self, before: int, width: int, stride: int, *, groups: int = 1, group_channels: int = 64) -> None:
+    def __init__(
+        self,
+        before: int,
+        width: int,
+        stride: int,
+        *,
+        groups: int = 1,
+        group_channels: int = 64,
+        stride_first: bool = False,
+    ) -> None:
         super().__init__()
         self.channels = 4 * width
         inner = groups * group_channels * width // 64
-        self.conv1 = convolution(before, inner, 1)
+        self.conv1 = convolution(before, inner, 1, stride=stride if stride_first else 1)
         self.bn1 = FrozenBatchNorm(inner)
-        self.conv2 = convolution(inner, inner, 3, stride=stride, groups=groups)
+        self.conv2 = convolution(inner, inner, 3, stride=1 if stride_first else stride, groups=groups)
         self.bn2 = FrozenBatchNorm(inner)
         self.conv3 = convolution(inner, self.channels, 1)
         self.bn3 = FrozenBatchNorm(self.channels)

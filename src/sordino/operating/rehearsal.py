@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sordino.core import VIEWS, SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.engine.client.guard import OwnGuard
 from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.client.limits import Limits

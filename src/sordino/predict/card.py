@@ -12,7 +12,7 @@ from sordino.files import to_json
 from sordino.predict.predictor import Predictor
 
 TASKS = {"image": "image-classification", "tabular": "tabular-classification", "text": "text-classification"}
-FACTS = ("accuracy", "auroc", "f1", "balanced_accuracy", "auprc", "loss", "calibration_error")
+FACTS = ("accuracy", "auroc", "f1", "balanced_accuracy", "auprc", "rmse", "mae", "r2", "loss", "calibration_error")
 WHO = {
     "public": "somebody who sees every released model",
     "server": "the server, which sees every upload",
@@ -44,7 +44,9 @@ def card(predictor: Predictor, facts: Mapping[str, Any], *, form: str, file: str
 
 def _head(predictor: Predictor, facts: Mapping[str, Any]) -> str:
     """YAML that model hubs read; a JSON value is a YAML value."""
-    task = TASKS[predictor.preparation.kind]
+    task = TASKS[predictor.preparation.kind].replace(
+        "classification", "regression" if predictor.target else "classification"
+    )
     results = [{"type": name, "value": facts[name]} for name in FACTS if facts.get(name) is not None]
     head: dict[str, Any] = {
         "library_name": "sordino",
@@ -66,6 +68,9 @@ def _about(predictor: Predictor, facts: Mapping[str, Any]) -> str:
         if facts
         else ""
     )
+    target = predictor.target
+    if target is not None:
+        return f"A model that predicts a number, {classes}, from {target.low:g} to {target.high:g}.{how}"
     return f"A classifier that tells apart: {classes}.{how}"
 
 
@@ -97,7 +102,10 @@ def _scores(predictor: Predictor, facts: Mapping[str, Any]) -> str:
     if not told:
         return "Nothing was measured."
     rows = "rows that stayed private, with noise" if facts.get("accuracy_charged") else "public test rows"
-    table = f"Measured on {rows}.\n\n| figure | value |\n|---|---|\n" + "\n".join(told)
+    about = (
+        " Accuracy is one minus the mean absolute error as a share of the declared range." if predictor.target else ""
+    )
+    table = f"Measured on {rows}.{about}\n\n| figure | value |\n|---|---|\n" + "\n".join(told)
     counts = facts.get("confusion")
     if not counts:
         return table
@@ -137,8 +145,13 @@ def _use(predictor: Predictor, form: str, file: str) -> str:
     }[form]
     return (
         f"```python\n{load}\n```\n{file} needs no sordino. Its inputs are prepared rows, as `prediction.json` describes them; its outputs "
-        f"are the probabilities of {', '.join(predictor.classes)}, in this order."
+        f"are {_outputs(predictor)}."
     )
+
+
+def _outputs(predictor: Predictor) -> str:
+    names = ", ".join(predictor.classes)
+    return f"the probabilities of {names}, in this order" if predictor.target is None else f"{names}, one number a row"
 
 
 def _limits(predictor: Predictor, facts: Mapping[str, Any]) -> str:

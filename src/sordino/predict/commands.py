@@ -32,7 +32,7 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of each row of a file, with the probability of every class."""
+    """Predict the class of each row of a file, with the probability of every class, or the number that was learnt."""
     with quick_imports():
         from sordino.files import to_json
         from sordino.predict.loading import load

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sordino.core import SordinoError
 from sordino.data.examples import Normalisation
+from sordino.data.target import Target
 from sordino.engine.record import MODEL, PREDICTION
 from sordino.files import make_folder, write_whole
 from sordino.predict.card import card, read_facts
@@ -48,17 +49,19 @@ def _names(form: str) -> set[str]:
 
 
 class Exported(nn.Module):
-    """From prepared inputs, before any normalisation, to the probability of each class."""
+    """From prepared inputs, before any normalisation, to the probability of each class, or to a number in its own unit."""
 
-    def __init__(self, model: nn.Module, normalisation: Normalisation, *, tokens: bool) -> None:
+    def __init__(self, model: nn.Module, normalisation: Normalisation, *, tokens: bool, target: Target | None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self._target = model, target
         self._normalisation, self._tokens = normalisation, tokens
 
     def forward(self, inputs: Tensor) -> Tensor:
         features = inputs if self._tokens else self._normalisation.apply(inputs.float().clone())
-        probabilities: Tensor = self.model(features).softmax(1)
-        return probabilities
+        outputs: Tensor = self.model(features)
+        if self._target is None:
+            return outputs.softmax(1)
+        return self._target.low + outputs[:, 0].sigmoid() * self._target.range
 
 
 def _safetensors(predictor: Predictor, place: Path) -> tuple[str, bytes]:
@@ -81,7 +84,7 @@ def _onnx(predictor: Predictor, place: Path) -> tuple[str, bytes]:
         raise SordinoError(
             "Export to ONNX needs the package onnx, which is not installed; pip install onnx, or choose --to torchscript."
         )
-    inputs = _made_up(predictor, TRIED[0])
+    inputs, outputs = _made_up(predictor, TRIED[0]), "probabilities" if predictor.target is None else "prediction"
     with _exporting("ONNX"), torch.no_grad(), TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
@@ -89,8 +92,8 @@ def _onnx(predictor: Predictor, place: Path) -> tuple[str, bytes]:
             (inputs,),
             path,
             input_names=["inputs"],
-            output_names=["probabilities"],
-            dynamic_axes={"inputs": {0: "rows"}, "probabilities": {0: "rows"}},
+            output_names=[outputs],
+            dynamic_axes={"inputs": {0: "rows"}, outputs: {0: "rows"}},
             dynamo=False,
         )
         return path.name, path.read_bytes()
@@ -105,7 +108,8 @@ FORMS: Mapping[str, Callable[[Predictor, Path], tuple[str, bytes]]] = {
 
 def _module(predictor: Predictor) -> nn.Module:
     preparation = predictor.preparation
-    return Exported(predictor.model, preparation.normalisation, tokens=preparation.kind == "text").eval()
+    tokens = preparation.kind == "text"
+    return Exported(predictor.model, preparation.normalisation, tokens=tokens, target=predictor.target).eval()
 
 
 def _made_up(predictor: Predictor, rows: int) -> Tensor:
@@ -133,7 +137,7 @@ def _exporting(form: str) -> Iterator[None]:
 
 
 def _refuse_other_answers(found: Tensor, expected: Tensor, form: str) -> None:
-    if not torch.allclose(found, expected, atol=CLOSE):
+    if not torch.allclose(found, expected, atol=CLOSE, rtol=CLOSE):
         raise SordinoError(
             f"The exported {form} model answers other than the model itself, which a model with branches in its code may do; "
             "choose --to safetensors."

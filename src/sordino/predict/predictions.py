@@ -26,7 +26,11 @@ Rows = list[dict[str, Any]]
 
 
 def predictions(predictor: Predictor, file: Path, *, keep: tuple[str, ...] = ()) -> Rows:
-    """One entry per row of the file: what tells it apart, the likeliest class, and the probability of each."""
+    """One entry per row of the file: what tells it apart, and the likeliest class with the probability of each, or a number."""
+    if predictor.target is not None:
+        found = predictor.predict(file)
+        names = _names(predictor, file, keep, len(found))
+        return [{**name, "prediction": float(one)} for name, one in zip(names, found, strict=True)]
     chances = predictor.predict_proba(file)
     called = np.array(predictor.classes)[chances.argmax(1)]
     names = _names(predictor, file, keep, len(chances))
@@ -65,8 +69,12 @@ def write_csv(rows: Rows, path: Path) -> None:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    told = {f"probability {name}": f"{chance:.6f}" for name, chance in row["probabilities"].items()}
+    told = {f"probability {name}": f"{chance:.6f}" for name, chance in row.get("probabilities", {}).items()}
     return {**{key: value for key, value in row.items() if key != "probabilities"}, **told}
+
+
+def _told(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else escape(str(value))
 
 
 def predictions_table(rows: Rows, out: Path | None) -> Table:
@@ -79,9 +87,9 @@ def predictions_table(rows: Rows, out: Path | None) -> Table:
     )
     for name in (key for key in rows[0] if key != "probabilities"):
         table.add_column(escape(name))
-    for name in rows[0]["probabilities"]:
+    for name in rows[0].get("probabilities", ()):
         table.add_column(escape(name), justify="right")
     for row in rows[:SHOWN]:
-        told = [escape(str(value)) for key, value in row.items() if key != "probabilities"]
-        table.add_row(*told, *(f"{chance:.1%}" for chance in row["probabilities"].values()))
+        told = [_told(value) for key, value in row.items() if key != "probabilities"]
+        table.add_row(*told, *(f"{chance:.1%}" for chance in row.get("probabilities", {}).values()))
     return table

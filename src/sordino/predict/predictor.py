@@ -15,6 +15,7 @@ from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.preparation import GIVEN, Preparation
 from sordino.data.table import Table
+from sordino.data.target import Target, predicted_places
 from sordino.engine.evaluate import logits
 from sordino.models import Net
 from sordino.predict.files import read_inputs
@@ -30,7 +31,7 @@ class Predictor:
     """A model that can be used. `sordino.load(DIR)` makes one.
 
     >>> predictor = sordino.load("runs/hospital")
-    >>> predictor.predict(frame)            # the name of the likeliest class of each row
+    >>> predictor.predict(frame)            # the name of the likeliest class of each row, or the number where one was learnt
     >>> predictor.predict_proba(frame)      # one column per entry of predictor.classes
     >>> predictor.model                     # a plain torch.nn.Module from prepared inputs to logits
 
@@ -47,16 +48,28 @@ class Predictor:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of `predict_proba`'s columns."""
+        """The names of the classes, in the order of `predict_proba`'s columns; the name of the number where one was learnt."""
         return self.preparation.classes
 
-    def predict(self, data: Any) -> NDArray[np.str_]:
-        """The name of the likeliest class of each row."""
+    @property
+    def target(self) -> Target | None:
+        """What is predicted, with its bounds, where it is a number and no class."""
+        return self.preparation.number
+
+    def predict(self, data: Any) -> NDArray[np.str_] | NDArray[np.float64]:
+        """The name of the likeliest class of each row; where a number was learnt, that, in its own unit and between its bounds."""
+        if self.target is not None:
+            places = predicted_places(logits(self.model, self.prepare(data), CPU))
+            return self.target.in_unit(places.numpy())
         names: NDArray[np.str_] = np.array(self.classes)[self.predict_proba(data).argmax(1)]
         return names
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:
         """The probability of each class (columns) for each row; every row sums to one."""
+        if self.target is not None:
+            raise SordinoError(
+                f"This model predicts a number, {self.classes[0]}, and has no probabilities of classes; call predict."
+            )
         found: NDArray[np.float64] = logits(self.model, self.prepare(data), CPU).double().softmax(1).numpy()
         return found
 

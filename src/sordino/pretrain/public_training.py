@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
 from sordino.data.public import public_settings, public_source
 from sordino.data.public_overlap import refuse_same_source
 from sordino.data.source import Source, describe
+from sordino.gradients.losses import mean_loss
 from sordino.gradients.sgd import Sgd
 from sordino.models import Net, draw_dropout_from
 from sordino.models.weights import load_weights
@@ -183,7 +183,7 @@ class _Loop:
 
     def _gradient(self, rows: Tensor) -> list[Tensor]:
         batch, device = self._examples.take(rows), self._context.device
-        loss = cross_entropy(self._net(batch.features(device)), batch.labels.to(device))
+        loss = mean_loss(self._net(batch.features(device)), batch.labels.to(device))
         return list(torch.autograd.grad(loss, self._parameters))
 
     def _generator(self, purpose: str, epoch: int) -> torch.Generator:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sordino.core import Bounded, Norm, Private, SordinoError, seal, unwrap, unwrap_product
+from sordino.kernels.bounded_sums import add_products, suits_rows, sums_of_squares
 
 _ROUNDING = 1 - 2.0**-18
 """Room for the rounding of a float32 norm and of the scaled row."""
@@ -21,9 +22,6 @@ _STORED: dict[torch.dtype, Callable[[float], float]] = {
     torch.float64: float,
 }
 """Types of numbers that are precise enough, and a number as each of them stores it."""
-
-
-SideBySide = Callable[[Callable[[Tensor], float], Sequence[Tensor]], list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +88,14 @@ def bound_update(update: Private[Tensor], clip: Clip, *, like: Tensor) -> Bounde
     its norm.
     """
     row = _row(update, like)
-    factor = factor_of(_length(row, clip.norm), clip, row.dtype)
+    factor = factor_of(_lengths([row], clip.norm)[0], clip, row.dtype)
     return _bounded(row * factor if 0 < factor < 1 else row, factor == 0, clip)
 
 
-def bound_updates(
-    updates: Sequence[Private[Tensor]], clip: Clip, *, like: Tensor, side_by_side: SideBySide
-) -> list[Bounded]:
-    """The same for many units whose tensors nobody else holds: none is copied, each is multiplied when it is read.
-
-    `side_by_side` calls a function for each of a list, on as many threads as it likes.
-    """
+def bound_updates(updates: Sequence[Private[Tensor]], clip: Clip, *, like: Tensor) -> list[Bounded]:
+    """The same for many units whose tensors nobody else holds: none is copied, each is multiplied when it is read."""
     rows = [_row(update, like) for update in updates]
-    lengths = side_by_side(lambda row: _length(row, clip.norm), rows)
+    lengths = _lengths(rows, clip.norm)
     factors = [factor_of(length, clip, row.dtype) for row, length in zip(rows, lengths, strict=True)]
     return [_bounded(row, factor == 0, clip, factor=factor or 1.0) for row, factor in zip(rows, factors, strict=True)]
 
@@ -120,7 +113,7 @@ def _row(update: Private[Tensor], like: Tensor) -> Tensor:
 
 def received_bounded(value: Tensor, clip: Clip) -> Bounded | None:
     """A value that a client says is bounded, if it is: finite and no longer than the clip allows."""
-    length = _length(value, clip.norm)
+    (length,) = _lengths([value], clip.norm)
     return seal(value, bound=clip.bound, norm=clip.norm, units=1) if length <= clip.bound else None
 
 
@@ -133,8 +126,7 @@ def read_bounded(value: Bounded) -> Tensor:
 def sum_bounded(values: Sequence[Bounded], clip: Clip, *, like: Tensor) -> Bounded:
     """The sum of one bounded contribution per unit, each of the shape of `like`; of nobody's, a bounded zero."""
     _refuse_coarse(like)
-    total, units, zeroed = torch.zeros_like(like), 0, 0
-    product = torch.empty_like(total)
+    total, rows, factors = torch.zeros_like(like, memory_format=torch.contiguous_format), [], []
     for value in values:
         if value.norm != clip.norm or value.bound > clip.bound:
             raise SordinoError(
@@ -142,10 +134,21 @@ def sum_bounded(values: Sequence[Bounded], clip: Clip, *, like: Tensor) -> Bound
                 f"{value.bound:g}; clip it first."
             )
         found, factor = unwrap_product(value)
-        row = _shaped(found, like)
-        total.add_(row if factor == 1 else torch.mul(row, factor, out=product))
-        units, zeroed = units + value.units, zeroed + value.zeroed
+        rows.append(_shaped(found, like))
+        factors.append(factor)
+    _add_products(total, rows, factors)
+    units, zeroed = sum(value.units for value in values), sum(value.zeroed for value in values)
     return seal(total, bound=clip.bound, norm=clip.norm, units=units, zeroed=zeroed)
+
+
+def _add_products(total: Tensor, rows: Sequence[Tensor], factors: Sequence[float]) -> None:
+    """Add all rows to `total`, each times its factor; compiled or not, to the same bits."""
+    if rows and suits_rows([total, *rows]):
+        add_products(total, rows, factors)
+        return
+    product = torch.empty_like(total)
+    for row, factor in zip(rows, factors, strict=True):
+        total.add_(row if factor == 1 else torch.mul(row, factor, out=product))
 
 
 def _refuse_coarse(numbers: Tensor) -> None:
@@ -186,8 +189,14 @@ def _norm(rows: Tensor, norm: Norm) -> Tensor:
     return found
 
 
+def _lengths(rows: Sequence[Tensor], norm: Norm) -> list[float]:
+    """The same of each row by itself; for L2 in one pass where there are kernels, else in half the time of torch's norm."""
+    if norm == "l2" and suits_rows(rows):
+        return [math.sqrt(total) for total in sums_of_squares(rows)]
+    return [_length(row, norm) for row in rows]
+
+
 def _length(row: Tensor, norm: Norm) -> float:
-    """The same of a row by itself; for L2 in half the time of torch's norm."""
     if norm == "l1" or row.dim() != 1:
         return float(_norm(row, norm))
     precise = row.to(torch.float64)

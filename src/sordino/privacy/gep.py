@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
@@ -15,7 +16,7 @@ from sordino.core import SordinoError
 from sordino.privacy.batch import GradientBatch, Step
 from sordino.privacy.clipping import Clip, bound_clipped, clip_factors
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part, PublicExamples
-from sordino.privacy.subspace import Subspace, layer_groups, power_method
+from sordino.privacy.subspace import Group, Subspace, layer_groups, power_method
 from sordino.settings import AtLeastOne, Positive
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class Gep(Gaussian):
     anchors: AtLeastOne = 128
     """Public examples used."""
     basis: AtLeastOne = 16
-    """Dimensions of the subspace, for each group of layers."""
+    """Dimensions of the subspace, for each group of layers or for all together: see `directions`."""
+    directions: Literal["each", "by-size"] = "each"
+    """Whether every group has as many as `basis` says, or all share them in proportion to the root of their sizes, as the authors do."""
     groups: AtLeastOne = 1
     power_iterations: AtLeastOne = 2
     residual_clip_norm: Positive | None = None
@@ -87,14 +90,21 @@ class Gep(Gaussian):
         return Step(total=subspace.lift(embedding) + residual.value, clip=clip)
 
     def _subspace(self, batch: GradientBatch) -> Subspace:
-        rows = batch.public_gradients()
+        rows, groups = batch.public_gradients(), layer_groups(batch.sizes, self.groups)
         return power_method(
             torch.where(torch.isfinite(rows), rows, 0.0),
-            layer_groups(batch.sizes, self.groups),
-            basis=self.basis,
+            groups,
+            bases=self._bases(groups),
             iterations=self.power_iterations,
             generator=batch.generator("subspace"),
         )
+
+    def _bases(self, groups: Sequence[Group]) -> list[int]:
+        """How many directions each group has."""
+        if self.directions == "each":
+            return [self.basis] * len(groups)
+        roots = [math.sqrt(stop - start) for start, stop in groups]
+        return [max(1, int(self.basis * root / sum(roots))) for root in roots]
 
 
 @dataclass(frozen=True, kw_only=True)

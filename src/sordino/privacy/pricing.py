@@ -193,13 +193,13 @@ def price_local_steps(
     return Price(noise_multiplier=counted, charges=(*outside, server))
 
 
-def price_unprotected() -> Price:
+def price_unprotected(because: str = "") -> Price:
     """The price of a method without privacy: infinite for everybody."""
     from sordino.privacy.event_kinds import NonPrivateDpEvent
 
     views: tuple[View, ...] = ("public", "server", "client")
     event = NonPrivateDpEvent()
-    why = "this method adds no noise"
+    why = because or "this method adds no noise"
     return Price(
         noise_multiplier=0.0, charges=tuple(Charge(view=view, whom="pool", event=event, because=why) for view in views)
     )

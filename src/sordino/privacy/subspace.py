@@ -49,15 +49,15 @@ def layer_groups(sizes: Sequence[int], count: int) -> list[Group]:
 
 
 def power_method(
-    gradients: Tensor, groups: Sequence[Group], *, basis: int, iterations: int, generator: torch.Generator
+    gradients: Tensor, groups: Sequence[Group], *, bases: Sequence[int], iterations: int, generator: torch.Generator
 ) -> Subspace:
     """The leading directions of these gradients, one orthonormal basis for each group."""
-    bases = []
-    for start, stop in groups:
+    found_bases = []
+    for (start, stop), basis in zip(groups, bases, strict=True):
         rows = gradients[:, start:stop]
         width = min(basis, stop - start, len(rows))
         found = torch.randn(stop - start, width, generator=generator).to(rows)
         for _ in range(iterations):
             found = torch.linalg.qr(rows.T @ (rows @ found)).Q
-        bases.append(found)
-    return Subspace(groups, bases)
+        found_bases.append(found)
+    return Subspace(groups, found_bases)

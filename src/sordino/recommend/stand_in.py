@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.data.public import public_settings
 from sordino.data.raw import Array, Raw
 from sordino.data.reading import find

@@ -10,6 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 FIGURES = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
     "loss": "loss",
     "f1": "F1",
     "balanced_accuracy": "balanced accuracy",
@@ -20,14 +23,24 @@ FIGURES = {
 
 def scores_tables(summary: Mapping[str, Any]) -> list[Table]:
     """The figures beside accuracy, and the confusion matrix with the names of its classes; nothing where none were measured."""
-    named = [f"{text} {summary[name]:.3f}" for name, text in FIGURES.items() if summary.get(name) is not None]
+    exact = ".3f" if summary.get("target") is None else ".4g"
+    named = [f"{text} {summary[name]:{exact}}" for name, text in FIGURES.items() if summary.get(name) is not None]
     if not named:
         return []
+    if summary.get("target") is not None:
+        whose = "private rows, with noise" if summary.get("accuracy_charged") else "public test rows"
+        return [_line(f"On {whose}: {', '.join(named)}. RMSE and MAE are in the unit of {summary['class_names'][0]}.")]
     caption = f"On public test rows: {', '.join(named)}. F1 is the mean over classes."
     counts = summary.get("confusion")
     if counts is None:
-        return [Table(title=caption, show_header=False, box=None)]
+        return [_line(caption)]
     return [_confusion(counts, summary["class_names"], caption)]
+
+
+def _line(sentence: str) -> Table:
+    table = Table(show_header=False, box=None)
+    table.add_row(escape(sentence))
+    return table
 
 
 def _confusion(counts: list[list[int]], names: list[str], caption: str) -> Table:

@@ -106,7 +106,9 @@ def _accuracy(row: Row) -> str:
         [
             mean_and_spread(row["accuracy"], float(row["spread"])),
             *([f"own {mean_and_spread(own['mean'], float(own['spread']))}"] if own else []),
-            f"[dim]AUROC {number_text(row['auroc'])}[/dim]",
+            f"[dim]AUROC {number_text(row['auroc'])}[/dim]"
+            if row.get("mae") is None
+            else f"[dim]MAE {row['mae']:.4g}[/dim]",
             *([] if area is None else [f"[dim]area {area:.3f}[/dim]"]),
         ]
     )

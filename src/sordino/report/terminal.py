@@ -24,6 +24,9 @@ def epsilon_text(value: float | str) -> str:
     return "∞" if math.isinf(number) else f"{number:.3g}" if number >= 100 else f"{number:.3f}"
 
 
+OF_NUMBERS = "accuracy of a number: one minus its mean absolute error (MAE) as a share of the declared range"
+
+
 def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> Table:
     """One line per run, with ε in each view: of the worst client, at the run's δ. Runs go by their own names, or by these."""
     first = summaries[0]
@@ -40,6 +43,7 @@ def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] =
             [
                 f"ε of the worst client at δ = {delta:g}, neighbours: {first['neighbours']}; z: noise multiplier; "
                 "area: under accuracy over ε",
+                *([OF_NUMBERS] if any(summary.get("target") for summary in summaries) else []),
                 *([about_own] if own else []),
                 *unequal,
                 *notes,
@@ -98,7 +102,14 @@ def number_text(value: float | None) -> str:
 
 def _other_scores(summary: Mapping[str, Any]) -> str:
     area = summary.get("accuracy_epsilon_area")
-    return f"[dim]AUROC {number_text(summary.get('auroc'))}{'' if area is None else f'{chr(10)}area {area:.3f}'}[/dim]"
+    told = f"AUROC {number_text(summary.get('auroc'))}" if summary.get("target") is None else _errors(summary)
+    return f"[dim]{told}{'' if area is None else f'{chr(10)}area {area:.3f}'}[/dim]"
+
+
+def _errors(summary: Mapping[str, Any]) -> str:
+    """How far predictions of a number are off, in its own unit."""
+    figures = {"MAE": summary.get("mae"), "RMSE": summary.get("rmse")}
+    return "\n".join(f"{name} {value:.4g}" for name, value in figures.items() if value is not None)
 
 
 def _unequal(summary: Mapping[str, Any]) -> str:

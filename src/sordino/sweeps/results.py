@@ -78,6 +78,8 @@ def _row(configuration: Configuration, folders: Sequence[Path], out: Path, *, fa
         "accuracy": statistics.mean(accuracies),
         "spread": spread(accuracies),
         "auroc": _mean(summaries, "auroc"),
+        "rmse": _mean(summaries, "rmse"),
+        "mae": _mean(summaries, "mae"),
         "accuracy_epsilon_area": _mean(summaries, "accuracy_epsilon_area"),
         "epsilon": {view: max(float(one["epsilon"][view]["epsilon"]) for one in summaries) for view in VIEWS},
         "seconds": statistics.mean(summary["seconds"] for summary in summaries),

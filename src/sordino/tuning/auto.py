@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sordino.core import SordinoError
+from sordino.methods.noisy_sgd import number
 from sordino.models import Net
-from sordino.settings import NotNegative, Positive
+from sordino.settings import AtLeastOne, NotNegative, Positive
 from sordino.tuning.choice import decided, full_batches, make_rule, noisy_steps, sentence, shares, verdict
 from sordino.tuning.full import Full
 from sordino.tuning.gradient_statistics import GradientSurvey, StatisticName, noise_multiplier
@@ -43,6 +44,12 @@ class Auto(Tuning):
     """The longest mean gradient that is told apart; by default the clip norm. A smaller one needs less noise."""
     probe_radius: Positive = 0.1
     """How far apart the two points are between which smoothness is measured."""
+    iterations: AtLeastOne = 1
+    """Local steps over which a client averages its moments and variances; the paper takes 5. All points but the first follow the
+    client's rows, so that the noise must cover their whole range: see the plan for what that leaves of the choice."""
+    c2: Positive | None = None
+    """The constant that the paper leaves open: the rule then reckons with σ = c2·ξ·√(T·ln(1/δ))/(d·ε) in place of the noise that is drawn.
+    The noise that is drawn stays what the budget needs."""
     assumed: tuple[NotNegative, NotNegative] | None = None
     """G1² and G2² that a plan shows the choice for; a run does not read them."""
 
@@ -71,7 +78,7 @@ class Auto(Tuning):
 
     def choice_facts(self, net: Net, run: NoiseFacts) -> dict[str, str]:
         """Noise power, break-even, and the choice for assumed statistics."""
-        rule = make_rule(net, run, self.coefficient)
+        rule = make_rule(net, run, self.coefficient, c2=self.c2)
         reach = self._largest_gradient(run) ** 2
         most = rule.break_even(Statistics(head_moment=reach, full_moment=reach))
         needed = rule.noise_power / rule.break_even(Statistics(head_moment=0.5, full_moment=0.5))
@@ -81,6 +88,13 @@ class Auto(Tuning):
             f"full batches of gradients clipped at {math.sqrt(reach):g} reach at most {2 * reach:.4g}: {possible}",
             "statistics": f"ε {self.epsilon:g} of each client's budget, Laplace noise; the training gets the rest",
         }
+        if self.iterations > 1:
+            facts["statistics"] += self._noise_of_iterations(net, run)
+        if self.c2 is not None:
+            drawn = make_rule(net, run, self.coefficient).noise_power
+            facts["noise power"] += (
+                f"; reckoned with c2 = {self.c2:g}, while the noise that is drawn has P = {drawn:.4g}"
+            )
         if self.assumed is not None:
             head, full = self.assumed
             facts["choice"] = sentence(verdict(rule, Statistics(head_moment=head, full_moment=full), run))
@@ -97,6 +111,18 @@ class Auto(Tuning):
             probe_radius=self.probe_radius,
             head=tuple(net.parts()["head"]),
             chunk=steps.chunk or steps.workload(max(run.sizes))[0],
+            iterations=self.iterations,
+            pace=number(steps.learning_rate, "learning_rate") if self.iterations > 1 else 0.0,
+        )
+
+    def _noise_of_iterations(self, net: Net, run: NoiseFacts) -> str:
+        """What averaging over a client's own steps costs, as the end of a plan's line."""
+        survey, rows = self.survey(net, run), min(run.sizes)
+        bound = survey.bound("G2²", rows)
+        scale = survey.noise_multiplier * bound.sensitivity
+        return (
+            f"; averaged over {self.iterations} of a client's own steps, G² lies in [0, {bound.largest:.3g}] and gets noise of scale "
+            f"{scale:.3g} from each client"
         )
 
     def decide(self, net: Net, run: NoiseFacts, ask: AskClients) -> Choice:
@@ -113,7 +139,7 @@ class Auto(Tuning):
             )
             for name, values in ask(survey).items()
         }
-        return decided(make_rule(net, run, self.coefficient), estimates, run, epsilon=self.epsilon)
+        return decided(make_rule(net, run, self.coefficient, c2=self.c2), estimates, run, epsilon=self.epsilon)
 
     def chosen_phases(self, net: Net, rounds: int, choice: Choice) -> tuple[Phase, ...]:
         return head_then_all(net, first=choice["head_rounds"], rounds=rounds)

@@ -34,13 +34,15 @@ def shares(sizes: Sequence[int]) -> list[float]:
     return [rows / sum(sizes) for rows in sizes]
 
 
-def make_rule(net: Net, run: NoiseFacts, coefficient: Coefficient) -> Rule:
-    """The bound's constants for the noise that this run will draw."""
+def make_rule(net: Net, run: NoiseFacts, coefficient: Coefficient, *, c2: float | None = None) -> Rule:
+    """The bound's constants for the noise that this run will draw, or that the paper's formula gives with this constant."""
     steps = noisy_steps(run)
     deviations = [
         multiplier * run.clip.bound / (steps.rate(rows) * rows)
         for multiplier, rows in zip(run.multipliers, run.sizes, strict=True)
     ]
+    if c2 is not None:
+        deviations = _published_deviations(run, c2)
     per_scale = 2.0 if run.noise == "laplace" else 1.0
     return Rule(
         noise_power=noise_power(
@@ -54,6 +56,18 @@ def make_rule(net: Net, run: NoiseFacts, coefficient: Coefficient) -> Rule:
         beta=number(steps.learning_rate, "learning_rate") * math.sqrt(run.rounds),
         coefficient=coefficient,
     )
+
+
+def _published_deviations(run: NoiseFacts, c2: float) -> list[float]:
+    """σ_i = c2·ξ·√(T·ln(1/δ))/(d_i·ε_i) of each client."""
+    if run.noise != "gaussian" or not run.client_epsilons or not run.delta:
+        raise SordinoError(
+            "[tuning] c2 is the constant of the paper's Gaussian noise at a given ε and δ, but got "
+            + (f"{run.noise} noise" if run.noise != "gaussian" else "no target ε or δ")
+            + "; set [privacy] epsilon, delta and mechanism = 'gaussian', or leave c2 out."
+        )
+    root = math.sqrt(run.rounds * math.log(1 / run.delta))
+    return [c2 * run.clip.bound * root / (rows * own) for rows, own in zip(run.sizes, run.client_epsilons, strict=True)]
 
 
 def verdict(rule: Rule, found: Statistics, run: NoiseFacts) -> Choice:

@@ -7,19 +7,25 @@ A Poisson batch at rate q has the gradient Σ_batch g_k / (q·d); full batches h
 
 so no batch has to be drawn to know them. When a row contributes nothing, ḡ moves by at most ξ/d; when it is replaced, by at
 most 2ξ/d. Every bound below is stated for the first and holds doubled for the second.
+
+Over several iterations a client steps along its own clipped mean gradients, as the paper has it, and the numbers are averaged. The first
+point is public; all later ones follow the rows, so that one row may move every number there by its whole range, and is charged so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sordino.core import Norm
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.models import FlatSpace, Net
@@ -38,11 +44,20 @@ class Measure:
     largest_gradient: float
     """The longest mean gradient that is told apart: ‖ḡ‖ counts up to here."""
     probe_radius: float
+    iterations: int = 1
+    """Points over which moments and variances are averaged: the first is public, the others follow the client's own steps."""
+    pace: float = 0.0
+    """How far a step goes from one point to the next."""
 
     def bound(self, name: str) -> StatisticBound:
         if name in ("G1²", "G2²"):
-            return self._second_moment()
-        return self._variance() if name in ("Λ1²", "Λ2²") else self._smoothness()
+            return self._averaged(self._second_moment())
+        return self._averaged(self._variance()) if name in ("Λ1²", "Λ2²") else self._smoothness()
+
+    def _averaged(self, one: StatisticBound) -> StatisticBound:
+        """Of the mean over all points: one row moves the number by `one.moves` at the first, by up to its range at each other."""
+        moves = (one.moves + (self.iterations - 1) * one.largest) / self.iterations
+        return StatisticBound(largest=one.largest, moves=min(moves, one.largest))
 
     @property
     def batch_variance_factor(self) -> float:
@@ -86,28 +101,48 @@ class Subject:
     head: Sequence[str]
     chunk: int | None
     device: torch.device
+    _made: dict[tuple[tuple[str, ...], Norm], ClippedGradients] = field(default_factory=dict, compare=False, repr=False)
+
+    def gradients(self, parameters: Sequence[str], norm: Norm) -> ClippedGradients:
+        """Clipped gradients in these parameters; the model is looked through once for each."""
+        key = (tuple(parameters), norm)
+        if key not in self._made:
+            self._made[key] = ClippedGradients(
+                self.net, trainable=parameters, norm=norm, microbatch=self.chunk, loss=loss_per_example
+            )
+        return self._made[key]
 
 
 def measure(own: Examples, names: Sequence[str], subject: Subject, public: Measure) -> dict[str, float]:
     """The numbers asked for, of one client's rows; they are as private as the rows."""
     found: dict[str, float] = {}
-    subject.space.write(subject.net, subject.start)
-    whole = _mean(own, subject, subject.space.names, public)
-    parts = {"1": subject.head, "2": subject.space.names}
-    for mark, parameters in parts.items():
+    for mark, parameters in {"1": subject.head, "2": subject.space.names}.items():
         if not {f"G{mark}²", f"Λ{mark}²"} & set(names):
             continue
-        mean = whole if mark == "2" else _mean(own, subject, parameters, public)
-        variance = (
-            0.0 if public.rate >= 1 else public.batch_variance_factor * _squares(own, subject, parameters, public)
-        )
-        found[f"G{mark}²"] = min(float(mean.norm()), public.largest_gradient) ** 2 + variance
-        found[f"Λ{mark}²"] = variance
+        moments, variances = zip(*_along_own_steps(own, subject, parameters, public), strict=True)
+        found[f"G{mark}²"], found[f"Λ{mark}²"] = statistics.fmean(moments), statistics.fmean(variances)
     if "L" in names:
+        subject.space.write(subject.net, subject.start)
+        here = _mean(own, subject, subject.space.names, public)
         step = probe(subject.space.size, public.probe_radius).to(subject.start)
         subject.space.write(subject.net, subject.start + step)
-        found["L"] = float((_mean(own, subject, subject.space.names, public) - whole).norm()) / public.probe_radius
+        found["L"] = float((_mean(own, subject, subject.space.names, public) - here).norm()) / public.probe_radius
     return found
+
+
+def _along_own_steps(
+    own: Examples, subject: Subject, parameters: Sequence[str], public: Measure
+) -> Iterator[tuple[float, float]]:
+    """Second moment and variance at each point, from the public weights on, of steps in these parameters."""
+    subject.space.write(subject.net, subject.start)
+    moved = FlatSpace(subject.net, parameters)
+    for number in range(public.iterations):
+        mean = _mean(own, subject, parameters, public)
+        full = public.rate >= 1
+        variance = 0.0 if full else public.batch_variance_factor * _squares(own, subject, parameters, public)
+        yield min(float(mean.norm()), public.largest_gradient) ** 2 + variance, variance
+        if number + 1 < public.iterations:
+            moved.write(subject.net, moved.read(subject.net) - public.pace * mean.to(subject.start))
 
 
 def probe(size: int, radius: float) -> Tensor:
@@ -119,7 +154,7 @@ def probe(size: int, radius: float) -> Tensor:
 
 def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> Tensor:
     """ḡ on some of the parameters, in double precision."""
-    clipped = ClippedGradients(subject.net, trainable=parameters, norm=public.clip.norm, microbatch=subject.chunk)
+    clipped = subject.gradients(parameters, public.clip.norm)
     total = torch.zeros(clipped.size, dtype=torch.float64, device=subject.device)
     for part in _chunks(own, subject.chunk):
         total += clipped.sum(
@@ -130,10 +165,8 @@ def _mean(own: Examples, subject: Subject, parameters: Sequence[str], public: Me
 
 def _squares(own: Examples, subject: Subject, parameters: Sequence[str], public: Measure) -> float:
     """Σ ‖g_k‖₂² of the clipped gradients: an L1 clip scales a row by ξ/‖g‖₁, and its L2 length with it."""
-    by_norm = {
-        norm: ClippedGradients(subject.net, trainable=parameters, norm=norm, microbatch=subject.chunk)
-        for norm in {"l2", public.clip.norm}
-    }
+    norms_needed: set[Norm] = {"l2", public.clip.norm}
+    by_norm = {norm: subject.gradients(parameters, norm) for norm in norms_needed}
     squares = 0.0
     for part in _chunks(own, subject.chunk):
         features, labels = part.features(subject.device), part.labels.to(subject.device)
@@ -164,6 +197,9 @@ class GradientSurvey:
     """The parameters of the head."""
     chunk: int
     """Rows whose gradients are held in memory at once."""
+    iterations: int = 1
+    pace: float = 0.0
+    """How many points are averaged over, and how far the client's own steps go from one to the next."""
 
     def bound(self, name: str, size: int) -> StatisticBound:
         return self._public(size).bound(name)
@@ -186,6 +222,8 @@ class GradientSurvey:
             clip=self.clip,
             largest_gradient=self.largest_gradient,
             probe_radius=self.probe_radius,
+            iterations=self.iterations,
+            pace=self.pace,
         )
 
 

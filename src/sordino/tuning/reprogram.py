@@ -30,6 +30,8 @@ class Reprogram(Tuning):
     image: AtLeastOne = 200
     source_classes: AtLeastOne = 1000
     relu: bool = False
+    border: Literal["zeros", "random"] = "zeros"
+    """What the border's values are at first: a black frame, or normal numbers drawn with the run's seed."""
     clip: Literal["joint", "separate"] = "joint"
 
     def __post_init__(self) -> None:
@@ -59,6 +61,7 @@ class Reprogram(Tuning):
             source_classes=self.source_classes,
             classes=task.classes,
             relu=self.relu,
+            random_border=self.border == "random",
             seed=seed,
         )
 

@@ -44,6 +44,9 @@ class NoiseFacts(RunFacts):
     """The kind of noise: `gaussian` or `laplace`."""
     cohort_share: float
     """How much of the roster a round draws, on average."""
+    delta: float = 0.0
+    client_epsilons: Sequence[float] = ()
+    """The target of each client, where any was set."""
 
 
 class Survey(Protocol):

@@ -16,7 +16,7 @@ from sordino.audit.attacks.membership import Trained, infer_membership
 from sordino.audit.target import Target
 from sordino.audit.trade_off import Claim
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.engine.building import make_model
 from sordino.engine.dealing import federate
 from sordino.engine.record import RunRecord
@@ -52,6 +52,11 @@ def attack_target(
     begin = time.perf_counter()
     experiment = target.experiment
     look_beside(target.folder)
+    if resolve(experiment).source.number is not None:
+        raise SordinoError(
+            "These attacks ask how sure a model is of a class, but [data.options] target says that it learns a number; try them on "
+            "classes, and use audit here."
+        )
     inversions, members = [], []
     with relative_to(target.folder):
         if attacks:

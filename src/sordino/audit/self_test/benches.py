@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sordino.audit.auditing import audit_experiment
 from sordino.audit.gaussian_dp import epsilon_lower_bound_by_repeats
@@ -16,12 +17,13 @@ from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.asking import ask_clients
+from sordino.engine.bought_means import MeanSurvey
 from sordino.engine.resolved import resolve
 from sordino.engine.run import run_experiment
 from sordino.engine.verify import verify
 from sordino.experiment import Experiment, experiment
 from sordino.methods.noisy_sgd import NoisySgd
-from sordino.models import FlatSpace, build
+from sordino.models import FlatSpace, Net, build
 from sordino.privacy.clipping import Clip, bound_update
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
@@ -31,6 +33,7 @@ from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.streams import stream_id
 from sordino.tuning.gradient_statistics import GradientSurvey
+from sordino.tuning.survey import Survey
 
 CONFIDENCE = 0.995
 """Of each bench: that nothing alarms on the real parts."""
@@ -164,25 +167,40 @@ def statistics() -> Alarms:
     )
     table = _table({"name": "dp-sgd", "batch_size": "full"}, clients=1)
 
-    def sample(count: int) -> list[float]:
-        alike = Examples(
-            inputs=torch.full((count, 2), 20.0), labels=torch.ones(count, dtype=torch.int64), normalisation=IDENTITY
-        )
+    proven = _proven(survey, "G2²", table, torch.full((rows, 2), 20.0), net=net)
+    return ["repeats of a statistic"] if proven > 1.0 else []
+
+
+def _proven(survey: Survey, name: str, table: Experiment, inputs: Tensor, *, net: Net) -> float:
+    """The ε that repeats of one number prove, of a client with these rows and without the first; all are of class 1."""
+
+    def sample(some: Tensor) -> list[float]:
+        alike = Examples(inputs=some, labels=torch.ones(len(some), dtype=torch.int64), normalisation=IDENTITY)
         with watched_federation(
             table,
             resolve(table).method,
             [Private(alike)],
-            sizes=[rows],
+            sizes=[len(inputs)],
             features=2,
             watch=lambda *seen: None,
             source=lambda client: SeededNoise(stream_id(4, client)),
             net=net,
         ) as federation:
             start = federation.space.read(net)
-            return [ask_clients(federation, survey, start)["G2²"][0] for _ in range(REPEATS)]
+            return [ask_clients(federation, survey, start)[name][0] for _ in range(REPEATS)]
 
-    proven = epsilon_lower_bound_by_repeats(sample(rows - 1), sample(rows), delta=0.0, confidence=CONFIDENCE)
-    return ["repeats of a statistic"] if proven > 1.0 else []
+    return epsilon_lower_bound_by_repeats(sample(inputs[1:]), sample(inputs), delta=0.0, confidence=CONFIDENCE)
+
+
+def bought_means() -> Alarms:
+    """How many of fifty rows have a value in a column whose mean is bought, with and without one of them."""
+    rows = 50
+    survey = MeanSurvey(places={"a": 0}, noise_multiplier=1.0)
+    table = _table({"name": "dp-sgd", "batch_size": "full"}, clients=1)
+    proven = _proven(
+        survey, "filled of a", table, torch.ones(rows, 2), net=build("logistic", shape=(2,), classes=2, seed=1)
+    )
+    return ["repeats of a bought number"] if proven > 1.0 else []
 
 
 def edited_ledger() -> Alarms:
@@ -206,5 +224,6 @@ BENCHES: dict[str, Bench] = {
     "last model alone": last_model_alone,
     "not finite": not_finite,
     "statistics": statistics,
+    "bought means": bought_means,
     "edited ledger": edited_ledger,
 }

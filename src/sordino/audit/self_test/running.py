@@ -40,8 +40,9 @@ TWINS: dict[str, tuple[Twin, tuple[str, ...]]] = {
     "stranger returns a raw value": (twins.nothing_broken, ("stranger: raw mean",)),
     "momentum of private updates": (twins.nothing_broken, ("stranger: raw momentum",)),
     "state in a model's buffers": (twins.nothing_broken, ("stranger: state in buffers",)),
-    "statistics without noise": (twins.statistics_without_noise, ("statistics",)),
-    "statistics half covered": (twins.statistics_half_covered, ("statistics",)),
+    "statistics without noise": (twins.statistics_without_noise, ("statistics", "bought means")),
+    "statistics half covered": (twins.statistics_half_covered, ("statistics", "bought means")),
+    "absent rows count nothing": (twins.absent_rows_count_nothing, ("bought means",)),
     "a ledger line edited": (twins.nothing_broken, ("edited ledger",)),
 }
 """What is broken, and the benches on which it is tried; it must be caught on every one of them."""

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from sordino.audit.self_test.patches import Patches
 from sordino.core import Released
+from sordino.data.examples import Examples
 from sordino.engine import federation as federation_module
 from sordino.engine import tally as tally_module
+from sordino.engine.bought_means import MeanSurvey
 from sordino.engine.client import noisy_steps
 from sordino.engine.federation import FederationServer
 from sordino.gradients import ClippedGradients
+from sordino.methods.context import ClientContext
 from sordino.methods.dp_pfeddsu import DpPfedDsu
 from sordino.privacy import clipping, door, pricing
 from sordino.privacy.banded import BandedOverRounds
@@ -218,6 +221,16 @@ def statistics_without_noise(patch: Patches) -> None:
             self, like, 0.0 if self.grant.label == "statistic" else scale, verb, part
         ),
     )
+
+
+def absent_rows_count_nothing(patch: Patches) -> None:
+    """A row that contributes nothing counts 0 in a bought number, and then moves it by 1 where ½ is noised."""
+    right = MeanSurvey.measure
+
+    def wrong(self: MeanSurvey, model: Tensor, examples: Examples, context: ClientContext) -> dict[str, float]:
+        return right(self, model, examples, dataclasses.replace(context, size=len(examples)))
+
+    patch.setattr(MeanSurvey, "measure", wrong)
 
 
 def statistics_half_covered(patch: Patches) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sordino.core import SordinoError
 from sordino.data.columns.cells import Cells
 
+BOUGHT = "bought"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
@@ -19,12 +21,13 @@ class Number:
 
     With both bounds, a value x becomes 2·(x − low) / (high − low) − 1. Without them it is used as it stands. Bounds and
     the number that takes the place of missing values are constants of the person's choosing, in the column's own unit;
-    nothing is computed from the data. What lies outside is refused by its row, or with `outside = "clip"` moved to the bound.
+    nothing is computed from the data. With `missing = "bought"` it is the mean of the others, released with noise and charged.
+    What lies outside is refused by its row, or with `outside = "clip"` moved to the bound.
     """
 
     low: float | None = None
     high: float | None = None
-    missing: float | None = None
+    missing: float | Literal["bought"] | None = None
     outside: Literal["refuse", "clip"] = "refuse"
 
     kind: ClassVar[str] = "number"
@@ -37,7 +40,11 @@ class Number:
             )
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise SordinoError(f"low should be below high, but got {self.low:g} and {self.high:g}; correct them.")
-        if self.missing is not None and not self._low <= self.missing <= self._high:
+        if self.missing == BOUGHT and not self.scaled:
+            raise SordinoError(
+                'missing = "bought" buys a mean, which public bounds must hold; give low and high, or a number for missing.'
+            )
+        if isinstance(self.missing, float) and not self._low <= self.missing <= self._high:
             raise SordinoError(
                 f"missing should lie between low and high, but got {self.missing:g}; choose a value from {self._low:g} to {self._high:g}."
             )
@@ -46,6 +53,15 @@ class Number:
     def scaled(self) -> bool:
         """Whether public bounds bring the column to [-1, 1]."""
         return self.low is not None
+
+    def scaled_value(self, value: float) -> float:
+        """What a model is fed for one value."""
+        return float(self._scaled(np.array([value]))[0])
+
+    @property
+    def bought(self) -> bool:
+        """Whether a released mean takes the place of missing values, which are NaN until then."""
+        return self.missing == BOUGHT
 
     @property
     def _low(self) -> float:
@@ -57,28 +73,26 @@ class Number:
 
     def encode(self, cells: Cells) -> NDArray[np.float32]:
         """The column as one number per row."""
-        self._refuse_words(cells)
+        refuse_words(cells)
         values = cells.numbers.copy()
         if self.missing is None:
             cells.refuse_missing(
                 f"fill it, drop the row, or declare columns.{cells.name} = {{ kind = 'number', ..., missing = NUMBER }}"
             )
         else:
-            values[cells.is_missing] = self.missing
+            values[cells.is_missing] = self.low if isinstance(self.missing, str) else self.missing
         cells.refuse(np.isinf(values), "finite numbers", "mend it or drop the row")
         if self.outside == "refuse":
             self._refuse_outside(cells, values)
-        return self._scaled(values.clip(self._low, self._high)).astype(np.float32)[:, None]
+        found = self._scaled(values.clip(self._low, self._high)).astype(np.float32)
+        if self.bought:
+            found[cells.is_missing] = np.nan
+        return found[:, None]
 
     def _scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.low is None or self.high is None:
             return values
         return 2 * (values - self.low) / (self.high - self.low) - 1
-
-    def _refuse_words(self, cells: Cells) -> None:
-        words = np.isnan(cells.numbers) & ~cells.is_missing
-        if words.any():
-            cells.refuse(words, "numbers", cells.how_to_read(int(words.argmax())))
 
     def _refuse_outside(self, cells: Cells, values: NDArray[np.float64]) -> None:
         cells.refuse(
@@ -86,3 +100,10 @@ class Number:
             f"numbers from {self._low:g} to {self._high:g}",
             f'mend it, widen low and high, or set outside = "clip" in columns.{cells.name}',
         )
+
+
+def refuse_words(cells: Cells) -> None:
+    """Refuse the first cell that is neither a number nor missing."""
+    words = np.isnan(cells.numbers) & ~cells.is_missing
+    if words.any():
+        cells.refuse(words, "numbers", cells.how_to_read(int(words.argmax())))

@@ -12,6 +12,7 @@ from sordino.data.formats import FORMATS
 from sordino.data.raw import Array, Raw, in_memory, reading
 from sordino.data.settings import SourceSettings
 from sordino.data.table import Table, read_table
+from sordino.data.tokenizer import named_tokenizer, numbered
 from sordino.sentences import listed
 
 
@@ -35,16 +36,25 @@ class TableFile:
 
 def raw_table(table: Table, settings: SourceSettings) -> Raw:
     """A table's columns as its settings declare them."""
-    labels = table.labels(settings.label_column, settings.declared_classes)
+    labels = (
+        table.labels(settings.label_column, settings.declared_classes)
+        if settings.number is None
+        else table.targets(settings.label_column, settings.number)
+    )
     client = settings.client_column
     clients = {client: table.clients(client)} if client else {}
     if settings.text_column:
-        tokens = table.tokens(settings.text_column, vocabulary=settings.vocabulary, length=settings.length)
+        tokenizer = named_tokenizer(settings.tokenizer)
+        vocabulary = settings.vocabulary if tokenizer is None else tokenizer.vocabulary
+        tokens = numbered(
+            table.texts(settings.text_column), vocabulary=vocabulary, length=settings.length, tokenizer=tokenizer
+        )
         return Raw(
             kind="text",
             train=in_memory(tokens, labels),
             columns=clients,
-            vocabulary=settings.vocabulary,
+            vocabulary=vocabulary,
+            tokenizer=tokenizer,
             guessed=_guessed({}, {}, labels, settings),
         )
     declared = _declared(table, settings)
@@ -82,7 +92,7 @@ def _guessed(
     if settings.visibility == "public":
         return ()
     found = [name for name, column in columns.items() if isinstance(column, Category) and declared[name] is None]
-    if labels.dtype.kind not in "ui" and not settings.declared_classes:
+    if labels.dtype.kind not in "ui" and not settings.declared_classes and settings.number is None:
         found.append(settings.label_column)
     return tuple(found)
 

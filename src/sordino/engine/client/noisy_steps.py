@@ -10,11 +10,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from sordino.core import Private
+from sordino.core import Private, SordinoError
 from sordino.data.examples import Examples
 from sordino.gradients import ClippedGradients, ClippedSum
+from sordino.gradients.losses import loss_per_example
 from sordino.methods.context import ClientContext
-from sordino.models import draw_dropout_from
+from sordino.models import FlatSpace, draw_dropout_from
 from sordino.privacy.clipping import Clip
 from sordino.privacy.coins import Coins
 from sordino.privacy.door import Permit
@@ -37,6 +38,7 @@ class PoissonSteps:
 
     __slots__ = (
         "__anchors",
+        "__chunk",
         "__clip",
         "__coins",
         "__context",
@@ -68,15 +70,23 @@ class PoissonSteps:
         self.__data, self.__context, self.__anchors = data, context, anchors
         self.__mechanism, self.__permit, self.__clip = mechanism, permit, clip
         self.__rate, self.__coins = rate, coins
-        self.__step = 0
-        self.__gradients = ClippedGradients(
-            context.net,
-            trainable=context.space.names,
-            groups=clip.groups or None,
-            norm=clip.norm,
-            microbatch=chunk,
-        )
+        self.__step, self.__chunk = 0, chunk
+        self.__gradients: dict[tuple[str, ...], ClippedGradients] = {}
+        self.__of(tuple(context.space.names))
         draw_dropout_from(context.net, context.generator("dropout"))
+
+    def __of(self, names: tuple[str, ...]) -> ClippedGradients:
+        """Gradients in these parameters, clipped example by example."""
+        if names not in self.__gradients:
+            self.__gradients[names] = ClippedGradients(
+                self.__context.net,
+                loss=loss_per_example,
+                trainable=names,
+                groups=self.__clip.groups or None,
+                norm=self.__clip.norm,
+                microbatch=self.__chunk,
+            )
+        return self.__gradients[names]
 
     @property
     def clip(self) -> Clip:
@@ -86,8 +96,9 @@ class PoissonSteps:
     def expected_batch(self) -> float:
         return self.__rate * self.__context.size
 
-    def noisy_sum(self, model: Tensor) -> Tensor:
+    def noisy_sum(self, model: Tensor, *, only: Sequence[str] | None = None) -> Tensor:
         context, step = self.__context, self.__step
+        names = _in_order(context.space, only, self.__clip)
         self.__step += 1
         context.space.write(context.net, model)
         stream = stream_id("batch", context.round, context.client, step)
@@ -96,7 +107,7 @@ class PoissonSteps:
             rows=self.__data.map(partial(Examples.take, indices=rows)),
             units=len(rows),
             expected_units=self.expected_batch,
-            gradients=self.__gradients,
+            gradients=self.__of(names),
             context=context,
             step=step,
             anchors=self.__anchors,
@@ -104,6 +115,22 @@ class PoissonSteps:
         made = self.__mechanism.release_step(batch, clip=self.__clip, permit=self.__permit)
         self.__clip = made.clip
         return made.total
+
+
+def _in_order(space: FlatSpace, only: Sequence[str] | None, clip: Clip) -> tuple[str, ...]:
+    """The parameters of a step, in the order of the space."""
+    if only is None:
+        return tuple(space.names)
+    names = tuple(name for name in space.names if name in set(only))
+    if len(names) != len(only) or not names:
+        raise SordinoError(
+            f"noisy_sum takes the names of trained parameters, each once, but got {list(only)}; choose of {', '.join(space.names)}."
+        )
+    if clip.groups:
+        raise SordinoError(
+            "noisy_sum(only=...) needs gradients clipped as one, but this run clips them group by group."
+        )
+    return names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +147,8 @@ class StepBatch:
 
     @property
     def sizes(self) -> Sequence[int]:
-        return self.context.space.sizes
+        space, chosen = self.context.space, set(self.gradients.trainable)
+        return [size for name, size in zip(space.names, space.sizes, strict=True) if name in chosen]
 
     def clipped_sum(self, clip: Clip) -> Private[ClippedSum]:
         device = self.context.device

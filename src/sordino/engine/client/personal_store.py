@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from sordino.core import Private, SordinoError, unwrap
+from sordino.core import Private, Released, SordinoError, unwrap
 from sordino.files import make_folder, write_whole
 
 T = TypeVar("T")
@@ -31,6 +31,10 @@ class PersonalStore:
     def of(self, client: int) -> Private[Tensor]:
         self._check(client)
         return self._kept.get(client, Private(self.first))
+
+    def of_noisy_steps(self, client: int) -> Released[Tensor]:
+        """What a client keeps in a run of noisy steps, where nothing but released values is ever kept."""
+        return Released.public(unwrap(self.of(client)))
 
     def keep(self, client: int, value: Private[Tensor]) -> None:
         self._check(client)
@@ -63,7 +67,7 @@ class PersonalStore:
             raise SordinoError(f"Client {client} keeps nothing here, because there are only {self._clients} clients.")
 
 
-def show_to_researcher(values: list[Private[float]], *, simulation: bool) -> list[float]:
+def show_to_researcher(values: list[Private[T]], *, simulation: bool) -> list[T]:
     """Figures that clients see of themselves, for the researcher at a simulator; outside every guarantee."""
     if not simulation:
         raise SordinoError("Clients' own figures are private; they are shown in simulations alone.")

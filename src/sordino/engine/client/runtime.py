@@ -24,7 +24,7 @@ from sordino.engine.client.personal_store import PersonalStore
 from sordino.engine.evaluate import correct_as_it_is
 from sordino.engine.messages import Answer, Request
 from sordino.methods.context import ClientContext
-from sordino.methods.jobs import PersonalJob, Turn
+from sordino.methods.jobs import PersonalJob, PersonalSteps, Turn
 from sordino.privacy.clipping import bound_statistic, bound_update
 from sordino.privacy.coins import Coins, FreshCoins
 from sordino.privacy.mechanisms import UPDATE, Laplace
@@ -127,9 +127,20 @@ class ClientRuntime:
             chunk=job.chunk,
             anchors=self.anchors,
         )
-        start = Released.public(request.model)
-        model = _released_model(job.run(start, context.public(), release=steps))
+        model = _released_model(self._stepped(job, Released.public(request.model), context, steps))
         return Answer(client=self.client, released={UPDATE: model}, clip_bound=steps.clip.bound)
+
+    def _stepped(
+        self, job: NoisySteps, start: Released[Tensor], context: ClientContext, steps: PoissonSteps
+    ) -> Released[Tensor]:
+        """The model that noisy steps end at; what they leave with the client is kept."""
+        if not isinstance(job, PersonalSteps):
+            return job.run(start, context.public(), release=steps)
+        assert self.personal is not None
+        own = self.personal.of_noisy_steps(self.client)
+        turn = job.noisy_turn(start, own, context.public(), release=steps)
+        self.personal.keep(self.client, Private(_released_model(turn.personal).value))
+        return turn.model
 
     def _survey(self, request: Request, context: ClientContext) -> Answer:
         survey = cast("Survey", request.job)
@@ -162,7 +173,7 @@ def plain_turn(update: Tensor) -> Turn:
 
 
 def _contribution(evaluation: ChargedEvaluation, own: Examples, context: ClientContext) -> float:
-    right = int(correct_as_it_is(context.net, own, context.device).sum())
+    right = float(correct_as_it_is(context.net, own, context.device).sum())
     return contribution(right=right, filled=len(own), slots=context.size, unit=evaluation.unit)
 
 

@@ -15,14 +15,24 @@ from sordino.data.evaluation_rows import Charged, SeparateSource
 from sordino.data.examples import Examples
 from sordino.data.locate import locate
 from sordino.data.partition import Rows
-from sordino.data.source import training_rows
+from sordino.data.source import Source, training_rows
 from sordino.data.table import read_table
 from sordino.engine.dealing import Federated, federate
 from sordino.engine.resolved import Resolved, resolve
 from sordino.experiment import Experiment, experiment
 from sordino.files import make_folder
 
-_OF_THE_WHOLE = ("limit", "test_limit", "test_fraction", "resize", "channels", "client_column", "class_names")
+_OF_THE_WHOLE = (
+    "limit",
+    "public_share",
+    "rows",
+    "test_limit",
+    "test_fraction",
+    "resize",
+    "channels",
+    "client_column",
+    "class_names",
+)
 """Options of a source that are done with when its rows have been dealt out."""
 
 
@@ -77,7 +87,7 @@ def _public_test(resolved: Resolved, dealt: Federated, said: Any, folder: Path) 
     if isinstance(rows, SeparateSource) and dealt.source.layout:
         return {**said, "source": str(locate(rows.source).path)}
     assert dealt.source.test is not None
-    return {"source": str(_write_arrays(folder / "test", dealt.source.test))}
+    return {"source": str(_write_arrays(folder / "test", dealt.source.test, dealt.source))}
 
 
 def _table_writer(resolved: Resolved, dealt: Federated) -> Writer | None:
@@ -98,7 +108,7 @@ def _table_writer(resolved: Resolved, dealt: Federated) -> Writer | None:
 
 
 def _array_writer(dealt: Federated) -> Writer:
-    return lambda place, rows: _write_arrays(place, dealt.source.train.take(torch.from_numpy(rows)))
+    return lambda place, rows: _write_arrays(place, dealt.source.train.take(torch.from_numpy(rows)), dealt.source)
 
 
 def _all_rows(dealt: Federated, client: int) -> Rows:
@@ -109,13 +119,15 @@ def _all_rows(dealt: Federated, client: int) -> Rows:
 
 def _for_nodes(table: dict[str, Any], dealt: Federated, test: Any, federation: Path) -> Mapping[str, Any]:
     options = {name: value for name, value in table["data"]["options"].items() if name not in _OF_THE_WHOLE}
-    options["classes"] = list(dealt.source.class_names)
+    if dealt.source.target is None:
+        options["classes"] = list(dealt.source.class_names)
     data = {**table["data"], "clients": dealt.partition.clients, "partition": {"name": "iid"}, "options": options}
     engine = {**table["engine"], "name": "flower", "federation": str(federation)}
     return {**table, "data": {**data, "test": test, "client_test_rows": None}, "engine": engine}
 
 
-def _write_arrays(place: Path, rows: Examples) -> Path:
+def _write_arrays(place: Path, rows: Examples, source: Source) -> Path:
     file = place.with_suffix(".npz")
-    np.savez(file, x_train=rows.inputs.numpy(), y_train=rows.labels.numpy())
+    labels = rows.labels.numpy() if source.target is None else source.target.in_unit(rows.labels.double().numpy())
+    np.savez(file, x_train=rows.inputs.numpy(), y_train=labels)
     return file

@@ -156,7 +156,7 @@ def _empty_source(resolved: Resolved, preparation: Preparation) -> Source:
     nothing = np.zeros((0, *shape))
     train = Examples(
         inputs=to_tensor(nothing, kind),
-        labels=torch.zeros(0, dtype=torch.int64),
+        labels=torch.zeros(0, dtype=torch.int64 if preparation.number is None else torch.float32),
         normalisation=preparation.normalisation,
     )
     test = None
@@ -181,6 +181,8 @@ def _empty_source(resolved: Resolved, preparation: Preparation) -> Source:
         visibility=settings.visibility,
         class_names=preparation.classes,
         vocabulary=preparation.vocabulary,
+        target=preparation.number,
+        tokenizer=preparation.tokenizer,
         layout=columns_of(preparation.columns),
         elsewhere=True,
         origin=None if kind == "image" else Origin(settings=settings, seed=seed, test=rows),

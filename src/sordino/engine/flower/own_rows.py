@@ -75,7 +75,7 @@ class OwnRows:
 
 def check_declared(resolved: Resolved) -> None:
     """Refuse a plan for which a node's rows would have to tell the classes."""
-    if resolved.source.class_count is None:
+    if resolved.source.class_count is None and resolved.source.number is None:
         raise SordinoError(
             "On real nodes the classes are part of the plan, because a node's rows must not tell them; write [data.options] classes = "
             "[...] or their number."

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
 from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.client.limits import Limits, read_limits
 from sordino.engine.flower.dealt_files import deal_out

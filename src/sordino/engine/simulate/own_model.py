@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from sordino.core import Private, SordinoError, unknown
+from sordino.data.beside import relative_to
 from sordino.data.examples import Examples
-from sordino.data.locate import relative_to
 from sordino.engine.client.personal_store import PersonalStore, hand_to_owner
 from sordino.engine.record import Checkpoint, RunRecord
 from sordino.engine.resolved import Resolved, resolve

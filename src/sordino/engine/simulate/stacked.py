@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from sordino.data.examples import Examples
 from sordino.engine.simulate.dense import trainable_layers
+from sordino.gradients.losses import loss_per_example
 from sordino.kernels.dense_clients import DenseClient, train_clients
 from sordino.methods.context import ClientContext
 from sordino.methods.local_sgd import LocalSgd
@@ -185,7 +186,7 @@ class _Chain:
     def step(self, job: LocalSgd, rows: _Rows, velocities: list[Tensor]) -> None:
         """One step of SGD for every client that has rows."""
         taps, logits = self._forward(rows)
-        losses = cross_entropy(logits.flatten(0, 1), rows.labels.flatten(), reduction="none")
+        losses = loss_per_example(logits.flatten(0, 1), rows.labels.flatten())
         slopes = torch.autograd.grad(losses @ rows.weights.flatten(), [tap.outputs for tap in taps])
         if job.momentum:
             self._step_with_memory(job, taps, slopes, velocities)

@@ -83,10 +83,10 @@ class LocalTransport:
     def _clipped(
         self, runtimes: Sequence[ClientRuntime], requests: Sequence[Request], updates: Sequence[Private[Tensor]]
     ) -> list[Answer]:
-        """Clipping alone is so little work that whole turns on threads would mostly wait for each other; norms do not."""
+        """Clipping alone is so little work that turns on threads would mostly wait for each other."""
         first = requests[0]
         like = first.model.new_zeros(()).expand(first.upload_shape)
-        bounded = bound_updates(updates, first.clip, like=like, side_by_side=self.workers.map)
+        bounded = bound_updates(updates, first.clip, like=like)
         return [
             runtime.hand_over(request, {UPDATE: one})
             for runtime, request, one in zip(runtimes, requests, bounded, strict=True)

@@ -2,8 +2,8 @@
    asked, with something added to the result, and with negative results made zero.
 
    Every example is handled by itself and in the same order whatever the number of threads, so results have the same
-   bits. Sums run in float over ROWS positions and in double beyond; moments are taken about each channel's first value,
-   so that a large mean does not drown a small variance. */
+   bits. Sums run in float over ROWS positions and in double beyond; moments are taken about the mean of a few of each
+   channel's values, so that neither a large mean nor one far value drowns a small variance. */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@
 
 #define ROWS 64
 #define MOST_CHANNELS 4096
+#define GUESSED_FROM 8 /* positions whose mean the moments are taken about */
 
 typedef struct {
     int64_t positions, channels, groups;
@@ -103,22 +104,32 @@ INLINE void write_passed_on(const float *x, const float *g, const float *y, cons
         }
 }
 
+static void guess_means(const float *x, float *guesses, const shape *s) {
+    const int64_t count = s->positions < GUESSED_FROM ? s->positions : GUESSED_FROM;
+    for (int64_t c = 0; c < s->channels; c++)
+        guesses[c] = x[c] / count;
+    for (int64_t i = 1; i < count; i++)
+        for (int64_t c = 0, row = i * s->positions / count * s->channels; c < s->channels; c++)
+            guesses[c] += x[row + c] / count;
+}
+
 static void forward_one(const float *x, const float *plus, const float *weight, const float *bias, float *y,
                         float *mean, float *inverse_std, int rectify, const shape *s) {
-    float scale[MOST_CHANNELS], centres[MOST_CHANNELS];
+    float scale[MOST_CHANNELS], centres[MOST_CHANNELS], guesses[MOST_CHANNELS];
     double first[MOST_CHANNELS], second[MOST_CHANNELS];
     memset(first, 0, s->channels * sizeof(double)), memset(second, 0, s->channels * sizeof(double));
     const int64_t wide = s->channels / s->groups;
+    guess_means(x, guesses, s);
     for (int64_t start = 0; start < s->positions * s->channels; start += ROWS * s->channels)
         for (int64_t c = 0, rows = rows_from(start, s); c < s->channels; c += BLOCK)
-            moments(x + start + c, x + c, rows, s->channels, first + c, second + c);
+            moments(x + start + c, guesses + c, rows, s->channels, first + c, second + c);
     for (int64_t group = 0; group < s->groups; group++) {
         const int64_t from = group * wide, to = from + wide;
         double centre = 0, spread = 0;
         for (int64_t c = from; c < to; c++) {
             first[c] /= s->positions;
             second[c] -= s->positions * first[c] * first[c];
-            first[c] += x[c];
+            first[c] += guesses[c];
             centre += first[c] / wide;
         }
         for (int64_t c = from; c < to; c++)

@@ -1,12 +1,8 @@
-/* Eight floats at once. On x86-64 these files use AVX2 and FMA; `kernels_supported` asks for both before anybody calls. */
+/* Eight floats at once, by the compiler's vectors: whatever instructions it may use, it makes of them. */
 #ifndef SORDINO_LANES_H
 #define SORDINO_LANES_H
 
 #include <stdint.h>
-
-#if defined(__x86_64__)
-#pragma GCC target("avx2,fma")
-#endif
 
 #define LANES 8
 #define BLOCK (2 * LANES) /* channels handled together: one cache line */

@@ -41,6 +41,9 @@ class Run:
     own_mix: float | None
     """Mean over clients, each tested in its own mix of labels: outside every ε, and known of simulations alone."""
     auroc: float | None
+    rmse: float | None
+    mae: float | None
+    """Of a number, in its own unit."""
     seconds: float | None
     """Time and traffic tell of the cohort, so a secure run does not show them."""
     bytes_up: int | None
@@ -116,6 +119,8 @@ def read_run(folder: Path, *, case: str = "") -> Run:
         accuracy=summary["accuracy"],
         own_mix=own["mean"] if own else None,
         auroc=summary.get("auroc"),
+        rmse=summary.get("rmse"),
+        mae=summary.get("mae"),
         seconds=summary.get("seconds"),
         bytes_up=summary.get("bytes_up"),
         bytes_down=summary.get("bytes_down"),

@@ -40,6 +40,8 @@ def tidy_rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             "accuracy": run.accuracy,
             "own_mix_accuracy": run.own_mix,
             "auroc": run.auroc,
+            "rmse": run.rmse,
+            "mae": run.mae,
             "seconds": run.seconds,
             "bytes_up": run.bytes_up,
             "bytes_down": run.bytes_down,

@@ -78,6 +78,8 @@ def _columns(every: Sequence[Configuration]) -> dict[str, list[Cell]]:
         "own-mix accuracy": [_share([_own(told.own_clients, "mean") for told in one.runs]) for one in every],
         "worst tenth": [_share([_own(told.own_clients, "worst_tenth") for told in one.runs]) for one in every],
         "AUROC": [_number([told.run.auroc for told in one.runs], 3) for one in every],
+        "RMSE": [_number([told.run.rmse for told in one.runs], 3) for one in every],
+        "MAE": [_number([told.run.mae for told in one.runs], 3) for one in every],
         "seeds": [Cell(shown=str(len(one.runs)), value=len(one.runs)) for one in every],
         "seconds": [_number([told.run.seconds for told in one.runs], 1) for one in every],
         "MB": [_number([_megabytes(told.run.bytes_up, told.run.bytes_down) for told in one.runs], 2) for one in every],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sordino.core import SordinoError
-from sordino.data.locate import relative_to
+from sordino.data.beside import relative_to
+from sordino.data.target import target_of
 from sordino.engine.dealing import client_labels
 from sordino.engine.resolved import resolve
 from sordino.experiment import experiment
@@ -46,7 +47,7 @@ def _map(told: Told, *, alone: bool) -> Markup:
     clients = len(shares)
     step = -(-clients // MOST_CLIENTS)
     kept = list(range(0, clients, step))
-    classes = told.summary.get("class_names") or [str(number) for number in range(len(shares[0]))]
+    classes = _groups(told) or [str(number) for number in range(len(shares[0]))]
     drawing = HeatMap(
         name=f"Share of each label in each of {clients} clients",
         values=[[shares[client][label] for client in kept] for label in range(len(classes))],
@@ -65,12 +66,16 @@ def _map(told: Told, *, alone: bool) -> Markup:
     return figure(drawing, title="Who holds which labels.", caption=caption)
 
 
+def _groups(told: Told) -> list[str]:
+    """The classes, or parts of the range of a number."""
+    target = told.summary.get("target")
+    return told.summary.get("class_names", []) if target is None else list(target_of(target).part_names)
+
+
 def _shares(told: Told) -> tuple[list[list[float]], tuple[str, ...]]:
     found = told.record.read_experiment()
     folder = Path(found["facts"]["folder"])
     look_beside(folder)
     with relative_to(folder):
-        counts, names = client_labels(
-            resolve(experiment(found["experiment"])), classes=len(told.summary["class_names"])
-        )
+        counts, names = client_labels(resolve(experiment(found["experiment"])), classes=len(_groups(told)))
     return [[float(value) / max(1, int(row.sum())) for value in row] for row in counts], names

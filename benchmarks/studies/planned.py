@@ -1,0 +1,229 @@
+"""A study whose grid is written down before anything runs: settings chosen on other rows than those it reports on, then seeds.
+
+Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DIR`:
+- `--jobs 2` runs so many cells side by side, one process for each core; cells that are done are not run again, and one that was cut
+  goes on where it was;
+- `--quick` chooses in one group and runs a few cells of all kinds, at toy size, into DIR/quick, to see that the study works; its
+  figures mean nothing;
+- `--report` prints what is there, and says how many of how many runs that is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.studies.study import EXAMPLES, Cell, markdown
+from sordino.core import SordinoError
+from sordino.engine.record import RunRecord, read_summary
+from sordino.experiment import experiment, override, read_table
+from sordino.files import to_json, write_whole
+from sordino.sweeps.pool import Ended, Job, run_all
+
+Winners = Mapping[str, Cell]
+"""The candidate that did best in each group, by the group's name."""
+TOY_CELLS = 10
+"""How many cells `--quick` runs, evenly taken from the grid."""
+Figures = Callable[[Path], Mapping[str, float]]
+"""Numbers of one finished run, by name; those of all seeds are averaged."""
+
+
+def accuracy(run: Path) -> dict[str, float]:
+    """On test rows, after the last round."""
+    return {"accuracy": read_summary(run)["accuracy"]}
+
+
+def own_accuracy(run: Path) -> dict[str, float]:
+    """The mean over clients, each with its own model in its own mix of labels."""
+    return {"own accuracy": read_summary(run)["non_private_diagnostics"]["non_private_clients"]["mean"]}
+
+
+def validation(run: Path) -> float:
+    """On rows that clients kept from training, and that are no test rows."""
+    found: float = read_summary(run)["non_private_diagnostics"]["non_private_own_rows"]["validation"]["mean"]
+    return found
+
+
+def on_proxy(run: Path) -> float:
+    """On the test rows of a public set that stands in for the private one."""
+    return float(read_summary(run)["accuracy"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Groups of candidates, of which one each is chosen, and the cells that are reported."""
+
+    name: str
+    cells: Callable[[Winners], Sequence[Cell]]
+    """What is reported, given the winners."""
+    candidates: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
+    choose_by: Callable[[Path], float] = validation
+    figures: Figures = accuracy
+    seeds: Sequence[int] = (1, 2, 3)
+    choosing_seeds: Sequence[int] = (101,)
+    quick: Callable[[Cell], Sequence[str]] = lambda cell: ()
+    """Changes that make a cell a toy."""
+
+    def main(self) -> None:
+        parser = argparse.ArgumentParser(description=self.name)
+        parser.add_argument("--out", type=Path, required=True)
+        parser.add_argument("--jobs", type=int, default=1, help="runs side by side, one for each core")
+        parser.add_argument(
+            "--seeds", type=int, nargs="+", default=None, help=f"of the cells that are reported; {list(self.seeds)}"
+        )
+        parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
+        parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
+        parser.add_argument("--only", default="", help="only cells whose name contains this")
+        given = parser.parse_args()
+        out = given.out / "quick" if given.quick else given.out
+        seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
+        plan = Plan(study=self, out=out, seeds=seeds, toy=given.quick, only=given.only)
+        try:
+            if not given.report:
+                plan.run(given.jobs)
+            sys.stdout.write(plan.report() + "\n")
+        except SordinoError as error:
+            raise SystemExit(str(error)) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One study in one folder."""
+
+    study: Study
+    out: Path
+    seeds: Sequence[int]
+    toy: bool = False
+    only: str = ""
+
+    def run(self, jobs: int) -> None:
+        """Write the grid down, choose, and run what is missing."""
+        self._write_down()
+        tried = [(cell, seed) for group in self._groups.values() for cell in group for seed in self._choosing]
+        self._do(tried, jobs)
+        cells = self._reported(self.winners())
+        self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs)
+
+    def winners(self) -> dict[str, Cell]:
+        """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""
+        found = {name: group[0] for name, group in self.study.candidates.items()} if self.toy else {}
+        for name, group in self._groups.items():
+            scores = [self._score(cell) for cell in group]
+            missing = [cell.name for cell, score in zip(group, scores, strict=True) if score is None]
+            if missing:
+                raise SordinoError(
+                    f"The study {self.study.name!r} chooses in the group {name!r} when all have run, but {missing[0]!r} is missing in "
+                    f"{self.out}; run it without --report."
+                )
+            found[name] = max(zip(group, scores, strict=True), key=lambda one: one[1] or 0.0)[0]
+        return found
+
+    def report(self) -> str:
+        """A line for each cell with all that is there of it, and what was chosen by what."""
+        winners, rows, done = self.winners(), [], 0
+        cells = self._reported(winners)
+        names: list[str] = []
+        for cell in cells:
+            runs = [place for seed in self.seeds if (place := cell.place(seed, self.out) / "summary.json").exists()]
+            done += len(runs)
+            if not runs:
+                continue
+            figures = [self.study.figures(run.parent) for run in runs]
+            names = names or list(figures[0])
+            epsilons = [read_summary(run.parent)["epsilon"] for run in runs]
+            views = [f"{max(float(one[view]['epsilon']) for one in epsilons):.3g}" for view in ("public", "server")]
+            rows.append(
+                [cell.name, *(_spread([one[name] for one in figures]) for name in names), *views, str(len(runs))]
+            )
+        tried = sum(len(group) for group in self._groups.values())
+        chosen = "".join(f"\nchosen in {name}: {cell.name}" for name, cell in winners.items())
+        table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
+        return (
+            f"{self.study.name}: {done} of {len(cells) * len(self.seeds)} runs; {tried} candidates tried with seeds "
+            f"{list(self._choosing)}, none on the rows reported{chosen}\n\n{table}"
+        )
+
+    @property
+    def _groups(self) -> dict[str, Sequence[Cell]]:
+        """The groups in which candidates are really tried."""
+        groups = dict(self.study.candidates)
+        return {name: groups[name][:2] for name in list(groups)[:1]} if self.toy else groups
+
+    def _reported(self, winners: Winners) -> list[Cell]:
+        cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
+        if not self.toy or len(cells) <= TOY_CELLS:
+            return cells
+        step = len(cells) // TOY_CELLS
+        return [cells[place * step + place % step] for place in range(TOY_CELLS)]
+
+    def _changes(self, cell: Cell) -> tuple[str, ...]:
+        return (*cell.changes, *(self.study.quick(cell) if self.toy else ()))
+
+    @property
+    def _choosing(self) -> Sequence[int]:
+        return self.study.choosing_seeds[:1] if self.toy else self.study.choosing_seeds
+
+    def _score(self, cell: Cell) -> float | None:
+        places = [cell.place(seed, self.out) for seed in self._choosing]
+        if not all((place / "summary.json").exists() for place in places):
+            return None
+        return statistics.mean(self.study.choose_by(place) for place in places)
+
+    def _write_down(self) -> None:
+        """The grid goes to disk first; a folder that has another one is refused."""
+        grid = json.loads(to_json(self._grid()))
+        path = self.out / "grid.json"
+        if path.exists() and json.loads(path.read_text()) != grid:
+            raise SordinoError(
+                f"{path} has another grid than {self.study.name!r} now, and one that changes after a look at results is no grid; use "
+                "another --out."
+            )
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_whole(path, to_json(grid).encode())
+
+    def _grid(self) -> dict[str, Any]:
+        """All candidates, and the cells as they are with the first candidate of each group."""
+        first = {name: group[0] for name, group in self.study.candidates.items()}
+
+        def told(cells: Sequence[Cell]) -> dict[str, Any]:
+            return {cell.name: {"file": cell.file, "changes": list(self._changes(cell))} for cell in cells}
+
+        return {
+            "study": self.study.name,
+            "candidates": {name: told(group) for name, group in self.study.candidates.items()},
+            "choosing_seeds": list(self._choosing),
+            "cells": told(self.study.cells(first)),
+        }
+
+    def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int) -> None:
+        todo = [(cell, seed) for cell, seed in wanted if not (cell.place(seed, self.out) / "summary.json").exists()]
+
+        def told(number: int, what: object) -> None:
+            if isinstance(what, Ended):
+                cell, seed = todo[number]
+                sys.stderr.write(f"{cell.name}, seed {seed}: {what.problem or 'done'}\n")
+
+        run_all([self._job(cell, seed) for cell, seed in todo], told, side_by_side=jobs)
+
+    def _job(self, cell: Cell, seed: int) -> Job:
+        table = read_table(EXAMPLES / cell.file, self._changes(cell))
+        override(table, f"seed={seed}")
+        place = cell.place(seed, self.out)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return Job(experiment=experiment(table), out=place, folder=(EXAMPLES / cell.file).parent)
+
+
+def rounds_of(run: Path) -> list[dict[str, Any]]:
+    """The evaluations of a run, in their order."""
+    return RunRecord(run).read_metrics()
+
+
+def _spread(values: Sequence[float]) -> str:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{100 * statistics.mean(values):.1f} ± {100 * spread:.1f}"

@@ -1,0 +1,87 @@
+"""Planned studies: the grid is on disk first, the choice is made on other rows, and nothing is run twice."""
+
+import json
+
+import pytest
+
+from benchmarks.studies import at_scale
+from benchmarks.studies.planned import Plan, Study, validation
+from benchmarks.studies.study import EXAMPLES, Cell
+from sordino.core import SordinoError
+from sordino.engine.resolved import resolve
+from sordino.experiment import experiment, read_table
+
+SMALL = (
+    "rounds=2",
+    'data.source="digits"',
+    "data.clients=6",
+    'start={name="scratch"}',
+    'privacy={noise_multiplier=0.01,delta=1e-3,sampler="everyone"}',
+    "engine.workers=1",
+)
+
+
+def cell(name, *changes):
+    return Cell(name=name, file="quickstart.toml", changes=(*SMALL, *changes))
+
+
+def study(seen=None, rates=(0.001, 0.5)):
+    tried = [
+        cell(f"tried {rate}", f"method.learning_rate={rate}", "data.client_split={validation=0.2,test=0.0}")
+        for rate in rates
+    ]
+    return Study(
+        name="small",
+        candidates={"rate": tried},
+        choose_by=lambda run: seen(run) if seen else validation(run),
+        cells=lambda winners: [cell("chosen", winners["rate"].changes[len(SMALL)])],
+        seeds=(1,),
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    Plan(study=study(), out=out, seeds=(1,)).run(jobs=1)
+    return out
+
+
+def test_the_grid_holds_everything_and_another_one_is_refused(done):
+    grid = json.loads((done / "grid.json").read_text())
+    assert list(grid["candidates"]["rate"]) == ["tried 0.001", "tried 0.5"]
+    assert list(grid["cells"]) == ["chosen"]
+    with pytest.raises(SordinoError, match="use another --out"):
+        Plan(study=study(rates=(0.001, 0.6)), out=done, seeds=(1,)).run(jobs=1)
+
+
+def test_the_best_on_held_out_rows_is_reported_with_how_many_were_tried(done):
+    plan = Plan(study=study(), out=done, seeds=(1,))
+    assert plan.winners()["rate"].name == "tried 0.5"
+    report = plan.report()
+    assert "1 of 1 runs; 2 candidates tried" in report
+    assert "| chosen |" in report
+
+
+def test_finished_runs_are_left_alone(done):
+    before = {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
+    assert len(before) == 3
+    Plan(study=study(), out=done, seeds=(1,)).run(jobs=1)
+    assert before == {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
+
+
+def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
+    with pytest.raises(SordinoError, match=r"'tried 0\.001' is missing"):
+        Plan(study=study(), out=tmp_path, seeds=(1,)).report()
+
+
+@pytest.mark.parametrize("name", ["fedceo", "personalised", "pretrain_dpfl", "dpadapter", "reprogramming"])
+def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
+    module = __import__(f"{at_scale.__name__}.{name}", fromlist=["STUDY"])
+    found: Study = module.STUDY
+    last = {group: cells[-1] for group, cells in found.candidates.items()}
+    cells = [*found.cells(last), *(one for group in found.candidates.values() for one in group)]
+    assert len({one.name for one in cells}) == len(cells)
+    assert all("/" not in one.name for one in cells)
+    for one in cells[:: max(1, len(cells) // 4)]:
+        for changes in (one.changes, (*one.changes, *found.quick(one))):
+            resolve(experiment(read_table(EXAMPLES / one.file, changes)))
