@@ -78,6 +78,7 @@ def test_it_fits_and_axe_finds_no_serious_problem(opened, width, theme):
 
 def test_audits_and_attacks_of_a_real_run_are_shown(opened):
     page = opened()
+    page.add_style_tag(content="section{content-visibility:visible!important}")
     told = page.locator("#audits")
     told.scroll_into_view_if_needed()
     words = told.inner_text()
