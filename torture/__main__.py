@@ -31,7 +31,7 @@ def main() -> int:
         env = environment(scratch)
         with Launcher(folder=scratch / "processes", source=source, shim=shim, env=env) as launcher:
             tree = Tree(launcher, scratch=scratch, root=root)
-            ground = Ground(tree=tree, seed=chosen.seed, scale=chosen.scale, shim=shim is not None)
+            ground = Ground(tree=tree, seed=chosen.seed, scale=chosen.scale, shim=shim is not None, case=chosen.case)
             outcomes = [_torture(ground, name, out) for name in chosen.parts or PARTS]
     print_table(outcomes, console)
     if not any(outcome.failures for outcome in outcomes):
@@ -55,6 +55,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other moments and other mutations")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of it; 0.05 takes about a minute")
+    parser.add_argument(
+        "--case", default="", metavar="TEXT", help="of a federation: only cases with this in their name"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where failures go; default a new temporary folder")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="another checkout; default the installed sordino")
     chosen = parser.parse_args()

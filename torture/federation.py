@@ -45,6 +45,7 @@ def federation(ground: Ground, outcome: Outcome) -> None:
         "SIGKILL of the server's run": killed_run,
         **{f"an upload that is {mode}": lambda scene, mode=mode: spoilt(scene, mode) for mode in MODES},
     }
+    cases = ground.chosen(cases)
     outcome.planned = len(cases)
     with Scene.made(ground.tree.scratch / "federation") as scene:
         for name, case in cases.items():
@@ -53,7 +54,9 @@ def federation(ground: Ground, outcome: Outcome) -> None:
                 why = case(scene)
             except SordinoError as error:
                 why = f"it stopped: {error}"
-            outcome.judge(why, case=name, reproduction="python -m torture federation", folder=scene.folder)
+            outcome.judge(
+                why, case=name, reproduction=f"python -m torture federation --case '{name}'", folder=scene.folder
+            )
             outcome.note(f"{name}: {time.monotonic() - begin:.0f} s{'' if why is None else ', FAILED: ' + why}")
             scene.local.wait()
 

@@ -31,12 +31,14 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 def federation_bits(ground: Ground, outcome: Outcome) -> None:
     methods = {member.name: SETTINGS.get(member.name, {"method": {"name": member.name}}) for member in METHODS}
-    cases = {**methods, **OTHERS}
+    cases = ground.chosen({**methods, **OTHERS})
     outcome.planned = len(cases)
     with Scene.made(ground.tree.scratch / "federation-bits") as scene:
         for name, changes in cases.items():
             why = difference(scene, name.replace(" ", "-"), {"rounds": 2, **changes})
-            outcome.judge(why, case=name, reproduction="python -m torture federation-bits", folder=scene.folder)
+            outcome.judge(
+                why, case=name, reproduction=f"python -m torture federation-bits --case '{name}'", folder=scene.folder
+            )
             outcome.note(f"{name}: {why or 'the same bits in three engines'}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +44,16 @@ class Ground:
     scale: float
     shim: bool
     """Whether calls can be counted and made to fail."""
+    case: str = ""
+    """Parts whose cases have names do those alone that contain this."""
 
     def chance(self, *names: object) -> random.Random:
         """Random numbers of a purpose of their own: the same for the same seed, whatever else is run."""
         return random.Random("/".join(map(str, (self.seed, *names))))
+
+    def chosen(self, cases: Mapping[str, T]) -> dict[str, T]:
+        """The cases that were asked for by name; all of them where nobody asked."""
+        return {name: case for name, case in cases.items() if self.case in name}
 
     def scaled(self, count: int) -> int:
         """So many at full scale; always at least one."""

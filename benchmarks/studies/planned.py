@@ -79,7 +79,7 @@ class Study:
         )
         parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
         parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
-        parser.add_argument("--only", default="", help="only cells whose name contains this")
+        parser.add_argument("--only", default="", help="only cells whose name contains this, and the choices they need")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
         seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
@@ -112,7 +112,7 @@ class Plan:
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""
-        found = {name: group[0] for name, group in self.study.candidates.items()} if self.toy else {}
+        found = self._first
         for name, group in self._groups.items():
             scores = [self._score(cell) for cell in group]
             missing = [cell.name for cell, score in zip(group, scores, strict=True) if score is None]
@@ -142,7 +142,7 @@ class Plan:
                 [cell.name, *(_spread([one[name] for one in figures]) for name in names), *views, str(len(runs))]
             )
         tried = sum(len(group) for group in self._groups.values())
-        chosen = "".join(f"\nchosen in {name}: {cell.name}" for name, cell in winners.items())
+        chosen = "".join(f"\nchosen in {name}: {winners[name].name}" for name in self._groups)
         table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
         return (
             f"{self.study.name}: {done} of {len(cells) * len(self.seeds)} runs; {tried} candidates tried with seeds "
@@ -152,8 +152,20 @@ class Plan:
     @property
     def _groups(self) -> dict[str, Sequence[Cell]]:
         """The groups in which candidates are really tried."""
-        groups = dict(self.study.candidates)
+        groups = {name: group for name, group in self.study.candidates.items() if self._needed(name)}
         return {name: groups[name][:2] for name in list(groups)[:1]} if self.toy else groups
+
+    @property
+    def _first(self) -> dict[str, Cell]:
+        return {name: group[0] for name, group in self.study.candidates.items()}
+
+    def _needed(self, name: str) -> bool:
+        """Whether the choice in this group changes any cell that is asked for."""
+        if not self.only:
+            return True
+        last = {**self._first, name: self.study.candidates[name][-1]}
+        pairs = zip(self.study.cells(self._first), self.study.cells(last), strict=True)
+        return any(one != other for one, other in pairs if self.only in one.name)
 
     def _reported(self, winners: Winners) -> list[Cell]:
         cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
@@ -189,7 +201,6 @@ class Plan:
 
     def _grid(self) -> dict[str, Any]:
         """All candidates, and the cells as they are with the first candidate of each group."""
-        first = {name: group[0] for name, group in self.study.candidates.items()}
 
         def told(cells: Sequence[Cell]) -> dict[str, Any]:
             return {cell.name: {"file": cell.file, "changes": list(self._changes(cell))} for cell in cells}
@@ -198,7 +209,7 @@ class Plan:
             "study": self.study.name,
             "candidates": {name: told(group) for name, group in self.study.candidates.items()},
             "choosing_seeds": list(self._choosing),
-            "cells": told(self.study.cells(first)),
+            "cells": told(self.study.cells(self._first)),
         }
 
     def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int) -> None:

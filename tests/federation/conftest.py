@@ -1,4 +1,4 @@
-"""One real federation for all tests of this folder: a SuperLink and three nodes, which outlive the runs."""
+"""One real federation for all tests of this folder: a SuperLink and two nodes, which outlive the runs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sordino.engine.flower.dealt_files import deal_out
 from sordino.engine.flower.local import LocalFederation
 from sordino.experiment import experiment
 
-CLIENTS = 3
+CLIENTS = 2
 
 
 def pytest_collection_modifyitems(items):

@@ -39,7 +39,7 @@ def said(worker, message):
 def test_a_node_declares_sizes_and_columns_and_nothing_else(node):
     worker, made = node
     found = said(worker, meet(made))
-    assert (found["what"], found["name"], found["rows"], found["held_out"]) == ("declared", "north", 40, 0)
+    assert (found["what"], found["name"], found["rows"], found["held_out"]) == ("declared", "north", 60, 0)
     assert set(found) == {"what", "name", "rows", "held_out", "preparation", "version"}
     assert list(found["preparation"]["classes"]) == [str(number) for number in range(10)]
 

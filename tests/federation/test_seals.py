@@ -5,11 +5,20 @@ import time
 import pytest
 
 from sordino.core import SordinoError
-from sordino.engine.flower.parcel import CLOCKS_APART_SECONDS, Sealer, SealReader, Unsealed, packed, unpacked
+from sordino.engine.flower.parcel import (
+    CLOCKS_APART_SECONDS,
+    ONE_PIECE_BYTES,
+    Sealer,
+    SealReader,
+    Unsealed,
+    packed,
+    unpacked,
+)
 from sordino.nodes.authority import Authority
 from sordino.nodes.provision import FederationFacts, Provision
 
 LETTERS = [b"one", b"", b"three" * 1000]
+LARGE = [b"one", b"", b"three" * ONE_PIECE_BYTES]
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +27,16 @@ def made(tmp_path_factory):
     return found, found.add("north")
 
 
-def test_what_the_server_seals_its_node_opens(made):
+@pytest.mark.parametrize("letters", [LETTERS, LARGE], ids=["in one piece", "in many"])
+def test_what_the_server_seals_its_node_opens(made, letters):
     provision, kit = made
-    sealed = Sealer.read(provision.server).sealed(LETTERS, to="north", seconds=60)
-    assert SealReader.of(kit.folder, "north").opened(sealed) == LETTERS
+    sealed = Sealer.read(provision.server).sealed(letters, to="north", seconds=60)
+    assert SealReader.of(kit.folder, "north").opened(sealed) == letters
 
 
 def changed(sealed):
     other = packed([b"one", b"", b"four"])
-    other["seal"] = sealed["seal"]
+    other["parcel"].update({name: sealed["parcel"][name] for name in ("made", "seconds", "signature", "certificate")})
     return other
 
 

@@ -1,12 +1,15 @@
 """Logs hold events and fields of a fixed list, and never stop what they tell of."""
 
+import ast
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+import sordino
 from sordino.engine.overseen import nodes_seen
-from sordino.nodes.log import JsonLog, read_log
+from sordino.nodes.log import EVENTS, JsonLog, read_log
 
 
 def test_events_are_lines_of_json(tmp_path):
@@ -25,6 +28,22 @@ def test_what_is_not_on_the_list_is_not_written(tmp_path, facts):
     with pytest.raises(ValueError, match="log"):
         log.write("answered", **facts)
     assert not log.path.exists()
+
+
+def written():
+    """Every call in our code that writes an event of a log: its name, and the names of its fields."""
+    for path in Path(sordino.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and "log" in ast.unparse(node.func).lower() and node.args:
+                event = getattr(node.args[0], "value", None)
+                if isinstance(event, str) and node.keywords:
+                    yield event, {keyword.arg for keyword in node.keywords}
+
+
+def test_every_event_that_our_code_writes_is_on_the_list():
+    found = list(written())
+    assert {"too_few", "released", "seen", "round"} <= {event for event, _ in found}
+    assert [event for event, fields in found if not fields <= EVENTS.get(event, set())] == []
 
 
 def test_a_full_disk_loses_lines_and_nothing_else(tmp_path):

@@ -69,6 +69,17 @@ def test_finished_runs_are_left_alone(done):
     assert before == {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
 
 
+def test_a_part_of_a_study_chooses_only_what_it_needs(tmp_path):
+    other = study()
+    two = Study(
+        name="two",
+        candidates={"rate": other.candidates["rate"], "idle": [cell("idle 1"), cell("idle 2", "rounds=3")]},
+        cells=lambda winners: [*other.cells(winners), cell("beside", *winners["idle"].changes)],
+    )
+    assert set(Plan(study=two, out=tmp_path, seeds=(1,), only="chosen")._groups) == {"rate"}
+    assert set(Plan(study=two, out=tmp_path, seeds=(1,))._groups) == {"rate", "idle"}
+
+
 def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
     with pytest.raises(SordinoError, match=r"'tried 0\.001' is missing"):
         Plan(study=study(), out=tmp_path, seeds=(1,)).report()

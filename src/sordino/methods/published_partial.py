@@ -54,7 +54,11 @@ class PublishedPartial(Method):
         return self
 
     def check(self, net: Net, shared: FlatSpace) -> None:
-        if not isinstance(net.head, nn.Linear) or not set(net.parts()["head"]) <= set(shared.names):
+        if (
+            not isinstance(net.head, nn.Linear)
+            or net.head.out_features < 2
+            or not set(net.parts()["head"]) <= set(shared.names)
+        ):
             raise SordinoError(
                 "bl-pf-as-published trains a linear last layer and moves statistics below it, but got a model or a tuning without one; "
                 "choose a source such as 'efficientnet_lite0', and tuning = 'full'."

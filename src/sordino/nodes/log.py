@@ -25,6 +25,7 @@ EVENTS: dict[str, frozenset[str]] = {
     "asked": frozenset({"round", "kind", "nodes"}),
     "answered": frozenset({"round", "kind", "node", "seconds", "bytes_up", "bytes_down"}),
     "missing": frozenset({"round", "kind", "node", "because"}),
+    "too_few": frozenset({"round", "because"}),
     "seen": frozenset({"node", "status"}),
     "ended": frozenset({"because", "rounds"}),
     "started": frozenset({"node", "address", "version", "pid"}),

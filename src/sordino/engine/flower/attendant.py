@@ -25,13 +25,15 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from sordino.core import SordinoError
 from sordino.engine.flower.heartbeat import Heartbeat
+from sordino.engine.flower.pace import Bell
 from sordino.engine.flower.parcel import SealReader, packed
 from sordino.engine.flower.patience import runtime_client
 from sordino.engine.wire.lengths import receive_bytes, send_bytes
 
 LARGEST = 1 << 36
 """Bytes of a message; the SuperNode on the same machine is trusted with memory."""
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 5.0
+"""How often the worker is looked at where nothing is asked of it."""
 _NODE_SECONDS = 30.0
 
 Log = Callable[[str], None]
@@ -109,21 +111,24 @@ class Attendant:
     seals: SealReader
     worker: Worker
     log: Log
+    bell: Bell
     _working: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def serve(self) -> None:
         """Take tasks for ever, each in a thread: one whose message never arrives whole, because its server was killed, waits alone."""
         client = runtime_client(self.address, component="SuperExec", seconds=_NODE_SECONDS, secret=self.secret)
         while True:
+            if not self.bell.work.wait(_LOOK_SECONDS):
+                with self._working:
+                    self.worker.rest()
+                continue
+            self.bell.work.clear()
             try:
                 found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
                 if found.HasField("task") and found.token:
                     threading.Thread(target=self._serve_one, args=(str(found.token),), daemon=True).start()
             except httpx.HTTPError as error:
                 self.log(f"The SuperNode cannot be reached ({error}).")
-            with self._working:
-                self.worker.rest()
-            time.sleep(_LOOK_SECONDS)
 
     def _serve_one(self, token: str) -> None:
         try:
@@ -139,6 +144,7 @@ class Attendant:
             message, context, _, _ = pull_task_input(client)
             reply, details = self._reply(message)
             push_message(client, reply, context)
+            self.bell.answer.set()
             done = SubStatus.FAILED if details else SubStatus.COMPLETED
             push_task_output(client=client, context=context, sub_status=done, details=details)
         finally:

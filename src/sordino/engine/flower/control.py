@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from sordino.sentences import first_line
 ONLINE, GONE = "online", "unregistered"
 _LOOK_SECONDS = 0.3
 _SHOWN = 200
+_CLOCK_SECONDS = 1.0
+"""How finely Flower tells the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class RegisteredNode:
     """`registered`, `online`, `offline` or `unregistered`."""
     online_until: float
     """When it counts as gone if nothing more is heard of it, in seconds since 1970; 0 where it never was there."""
+    came: float
+    """When it last connected, in seconds since 1970; 0 where it never did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,7 @@ class Control:
                 public=_openssh(node.public_key),
                 status=node.status,
                 online_until=node.online_until,
+                came=dt.datetime.fromisoformat(node.last_activated_at).timestamp() if node.last_activated_at else 0.0,
             )
             for node in found
             if node.status != GONE
@@ -79,13 +85,18 @@ class Control:
                 if public not in known:
                     client.RegisterNode(RegisterNodeRequest(public_key=_pem(public), name=name))
 
-    def wait_for(self, names: set[str], seconds: float) -> None:
-        """Until all of them are there, or raise with who is not."""
+    def wait_for(self, since: Mapping[str, float], seconds: float) -> None:
+        """Until all of them are there, or raise with who is not.
+
+        Args:
+            since: by name, when its process began: one that was killed counts as there for a while.
+            seconds: how long to wait.
+        """
         end = time.monotonic() + seconds
-        while missing := names - {node.name for node in self.nodes() if node.status == ONLINE}:
+        while missing := set(since) - {node.name for node in self.nodes() if _there(node, since)}:
             if time.monotonic() > end:
                 raise SordinoError(
-                    f"{len(missing)} of {len(names)} nodes did not connect to {self.address} within {seconds:g} s: "
+                    f"{len(missing)} of {len(since)} nodes did not connect to {self.address} within {seconds:g} s: "
                     f"{', '.join(sorted(missing))}; ask their operators, or see their logs."
                 )
             time.sleep(_LOOK_SECONDS)
@@ -103,6 +114,10 @@ class Control:
                 yield client
             finally:
                 client.close()
+
+
+def _there(node: RegisteredNode, since: Mapping[str, float]) -> bool:
+    return node.status == ONLINE and node.came >= since.get(node.name, 0.0) - _CLOCK_SECONDS
 
 
 def _without_comment(public: bytes) -> bytes:

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sordino.files import make_folder
@@ -26,6 +27,8 @@ class Leashed:
 
     process: subprocess.Popen[bytes]
     log: Path
+    began: float = field(default_factory=time.time)
+    """When, in seconds since 1970."""
 
     @staticmethod
     def start(module: str, arguments: Sequence[str], *, log: Path, home: Path) -> Leashed:

@@ -97,7 +97,7 @@ class LocalFederation:
 
     def wait(self, seconds: float = CONNECT_SECONDS) -> None:
         """Until all nodes are connected."""
-        self.control.wait_for(set(self.files), seconds)
+        self.control.wait_for({name: node.began for name, node in self.nodes.items()}, seconds)
 
     def stop(self) -> None:
         """Nodes first, so that they take their leave."""

@@ -61,7 +61,9 @@ LINK_SECONDS = 120.0
 """How long a SuperLink may be away before a run gives up: a restart takes a few seconds."""
 UPLOAD_SECONDS = 30.0
 """How long the pieces of one upload may take to arrive after the first."""
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.1
+_PIECE_SECONDS = 0.1
+"""Until a piece of an upload that has not arrived is asked for again, at first."""
 _TASK_SECONDS = 30.0
 
 _FAB = {
@@ -204,7 +206,9 @@ class Mailbox:
             return piece
 
         try:
-            pieces = pull_objects(names, counted, max_time=UPLOAD_SECONDS)
+            pieces = pull_objects(
+                names, counted, max_time=UPLOAD_SECONDS, initial_backoff=_PIECE_SECONDS, backoff_cap=1.0
+            )
         except _TooLong:
             return f"An answer of at most {largest} bytes was expected, but got a longer one; it was not read."
         except ObjectPullError as error:

@@ -23,7 +23,9 @@ from sordino.core import SordinoError
 from sordino.nodes.authority import CA_CERTIFICATE, SERVER_CERTIFICATE, SERVER_KEY, read_certificate
 from sordino.sentences import first_line
 
-LETTERS, SEAL = "letters", "seal"
+PARCEL, LETTERS = "parcel", "letters"
+_LETTER = "letter "
+ONE_PIECE_BYTES = 1 << 20
 CLOCKS_APART_SECONDS = 300.0
 _SIGNED_WITH = ec.ECDSA(hashes.SHA384())
 
@@ -33,18 +35,27 @@ class Unsealed(SordinoError):
 
 
 def packed(letters: Sequence[bytes]) -> RecordDict:
-    """Wire messages as a content of Flower, cut into pieces by it where they are large."""
-    arrays = {f"{number:03d}": _array(letter) for number, letter in enumerate(letters)}
-    return RecordDict({LETTERS: ArrayRecord(arrays)})
+    """Wire messages as a content of Flower: in one piece, as every piece is a request of its own, or cut up by it where they are large."""
+    if sum(map(len, letters)) <= ONE_PIECE_BYTES:
+        return RecordDict({PARCEL: ConfigRecord({_name(number): letter for number, letter in enumerate(letters)})})
+    arrays = {_name(number): _array(letter) for number, letter in enumerate(letters)}
+    return RecordDict({PARCEL: ConfigRecord({}), LETTERS: ArrayRecord(arrays)})
 
 
 def unpacked(content: RecordDict) -> list[bytes]:
     """The wire messages of a content; raises `SordinoError` where it is none of ours."""
     try:
-        arrays = content.array_records[LETTERS]
-        return [bytes(arrays[name].data) for name in sorted(arrays)]
+        facts = content.config_records[PARCEL]
+        arrays = content.array_records[LETTERS] if LETTERS in content else {}
+        letters = {name: array.data for name, array in arrays.items()}
+        letters |= {name: facts[name] for name in facts if name.startswith(_LETTER)}  # type: ignore[misc]
+        return [memoryview(letters[name]).tobytes() for name in sorted(letters)]
     except (KeyError, TypeError, AttributeError) as error:
         raise SordinoError(f"A parcel of wire messages was expected, but got something else ({error!r}).") from error
+
+
+def _name(number: int) -> str:
+    return f"{_LETTER}{number:03d}"
 
 
 def _array(letter: bytes) -> Array:
@@ -78,8 +89,8 @@ class Sealer:
         """A parcel for the node of this name, which is worth something for so many seconds."""
         content, now = packed(letters), time.time()
         signature = self.key.sign(_signed(letters, to=to, made=now, seconds=seconds), _SIGNED_WITH)
-        content[SEAL] = ConfigRecord(
-            {"made": now, "seconds": seconds, "signature": signature, "certificate": self.certificate}
+        content.config_records[PARCEL].update(
+            made=now, seconds=seconds, signature=signature, certificate=self.certificate
         )
         return content
 
@@ -99,7 +110,7 @@ class SealReader:
         """The letters of a parcel that the server sealed for this node; raises `Unsealed` for any other."""
         letters = unpacked(content)
         try:
-            seal = content.config_records[SEAL]
+            seal = content.config_records[PARCEL]
             made, seconds = float(seal["made"]), float(seal["seconds"])  # type: ignore[arg-type]
             signature, certificate = bytes(seal["signature"]), bytes(seal["certificate"])  # type: ignore[arg-type]
             server = x509.load_pem_x509_certificate(certificate)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 
 from sordino.engine.flower.leash import end_with
+from sordino.startup import quick_imports
+
+with quick_imports():
+    import flwr.superlink.main  # noqa: F401  what Flower's own main imports when it is called
+    from flwr.superlink.cli import flower_superlink
 
 
 def main() -> None:
     parent, *arguments = sys.argv[1:]
     end_with(int(parent))
     sys.argv = ["flower-superlink", *arguments]
-    from flwr.superlink.cli import flower_superlink
-
     flower_superlink()
 
 

@@ -14,26 +14,33 @@ import threading
 import time
 from pathlib import Path
 
-from sordino.engine.flower.attendant import Attendant, Worker
 from sordino.engine.flower.leash import end_with
-from sordino.engine.flower.parcel import SealReader
-from sordino.files import SECRET_FILE, make_folder, write_whole
-from sordino.nodes.kit import Kit
+from sordino.startup import quick_imports
 
-AGAIN_SECONDS = 5.0
-ASK_SECONDS = 0.5
-"""How often a node asks the SuperLink for work."""
+with quick_imports():
+    import flwr.supernode.main  # noqa: F401  what Flower's own main imports when it is called
+    from flwr.supernode.cli import flower_supernode
+
+    from sordino.engine.flower.attendant import Attendant, Worker
+    from sordino.engine.flower.pace import Bell, set_pace
+    from sordino.engine.flower.parcel import SealReader
+    from sordino.files import SECRET_FILE, make_folder, write_whole
+    from sordino.nodes.kit import Kit
+
+AGAIN_SECONDS = 2.0
+"""Less than the five seconds after which Flower ends a process that wanted to end."""
 _SECRET = "processes.secret"
 
 
 def main() -> None:
     given = _arguments()
     end_with(given.parent)
+    set_pace(bell := Bell())
     kit = Kit.read(given.kit)
     make_folder(given.state)
     secret = secrets.token_bytes(32)
     write_whole(given.state / _SECRET, secret, mode=SECRET_FILE)
-    attendant, began_with = _attendant(kit, secret, given), sys.argv[1:]
+    attendant = _attendant(kit, secret, given, bell)
     threading.Thread(target=attendant.serve, daemon=True).start()
     try:
         _run_supernode(kit, given.state / _SECRET)
@@ -45,15 +52,11 @@ def main() -> None:
             f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s."
         )
         time.sleep(AGAIN_SECONDS)
-        os.execv(sys.executable, [sys.executable, "-m", "sordino.engine.flower.supernode_process", *began_with])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _run_supernode(kit: Kit, secret: Path) -> None:
     """Flower's own main; it returns by `SystemExit`."""
-    from flwr.supernode import start_client_internal
-    from flwr.supernode.cli import flower_supernode
-
-    vars(start_client_internal)["time"] = _Punctual
     sys.argv = [
         "flower-supernode",
         *("--superlink", kit.facts.address),
@@ -67,17 +70,9 @@ def _run_supernode(kit: Kit, secret: Path) -> None:
     flower_supernode()
 
 
-class _Punctual:
-    """Flower's SuperNode asks for work every three seconds, by a number in its code; ours asks more often."""
-
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        time.sleep(min(seconds, ASK_SECONDS))
-
-
-def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace) -> Attendant:
+def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace, bell: Bell) -> Attendant:
     command = [
-        *(sys.executable, "-m", "sordino.engine.flower.worker", str(os.getpid())),
+        *(sys.executable, "-m", "sordino.engine.flower.worker_process", str(os.getpid())),
         *("--name", kit.facts.name),
         *("--server", kit.facts.address),
         *("--limits", str(kit.limits)),
@@ -92,6 +87,7 @@ def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace) -> Attendant:
         seals=SealReader.of(kit.folder, kit.facts.name),
         worker=Worker(command=command, idle_seconds=given.idle_seconds),
         log=_say,
+        bell=bell,
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m sordino.engine.flower.worker PARENT ...`: the process beside a node's rows. It says one thing to each letter.
+"""What the process beside a node's rows says to each letter.
 
 | letter | what it says |
 |---|---|
@@ -10,36 +10,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import signal
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sordino import __version__
 from sordino.core import SordinoError
 from sordino.engine.client.limits import read_limits
 from sordino.engine.client.session import Own, Session
 from sordino.engine.flower.kept import Kept
-from sordino.engine.flower.leash import end_with
 from sordino.engine.flower.own_rows import OwnRows, check_declared
 from sordino.engine.hello import Beginning
 from sordino.engine.noise_sources import client_noise_seed
 from sordino.engine.resolved import Resolved, resolve
-from sordino.engine.wire.lengths import receive_bytes, send_bytes
 from sordino.engine.wire.message import Message
 from sordino.experiment import experiment as checked
 from sordino.nodes.log import JsonLog
 from sordino.nodes.state import LOG
 
-LARGEST = 1 << 36
-"""Bytes of a message from the server, which is trusted with memory."""
 UNFIT = (
     "The rows of node {} do not fit this plan; its operator sees why with `sordino preflight KIT --data FILE --experiment FILE`, and only "
     "there, because the reason may name a row."
@@ -174,40 +165,3 @@ def _compare_sizes(begin: Beginning, rows: OwnRows) -> None:
             f"The plan counts on {planned[0]} rows to train on and {planned[1]} held out, but here are {len(rows.train)} and {held_out}: "
             "the data file has changed since this node declared it; begin a new run."
         )
-
-
-def main() -> None:
-    given = _arguments()
-    end_with(given.parent, by=signal.SIGKILL)
-    torch.set_num_threads(1)
-    worker = NodeWorker(
-        name=given.name,
-        data=given.data,
-        state=given.state,
-        limits=given.limits,
-        rehearsal=given.rehearsal,
-        server=given.server,
-    )
-    with socket.socket(fileno=given.socket) as connection:
-        while True:
-            try:
-                letter = receive_bytes(connection, largest=LARGEST)
-            except (EOFError, ConnectionError):
-                return
-            send_bytes(connection, worker.say(letter).to_bytes())
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("parent", type=int)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--server", default="")
-    for name in ("--data", "--state", "--limits"):
-        parser.add_argument(name, type=Path, required=True)
-    parser.add_argument("--rehearsal", action="store_true")
-    parser.add_argument("--socket", type=int, required=True)
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
