@@ -8,7 +8,7 @@ PEERS ?= .venv-peers
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -27,14 +27,10 @@ lint: $(VENV)/.installed
 
 check: lint test
 
-$(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	touch $@
-
 reference: $(VENV)/.installed
 	$(BIN)/python -m sordino.reference.pages docs/reference
 
-docs: $(VENV)/.docs reference
+docs: reference
 	$(BIN)/mkdocs build --strict
 
 wheels: $(VENV)/.installed # one for any platform, and one with kernels for this one
