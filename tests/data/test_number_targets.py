@@ -204,6 +204,19 @@ def test_arrays_have_numbers_too(tmp_path):
         load(SourceSettings(**options))
 
 
+def test_an_array_of_numbers_is_learnt_from_python(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs = rng.random((120, 3))
+    data = sordino.Data(
+        (inputs, 10 * inputs[:, 0]), target={"kind": "number", "low": 0, "high": 10}, test="public-split"
+    )
+    privacy = sordino.Privacy(noise_multiplier=1.0, delta=1e-3)
+    result = sordino.Experiment(data=data, rounds=1, model="logistic", method="dp-sgd", privacy=privacy).run(
+        tmp_path / "run"
+    )
+    assert "MAE" in repr(result) and result.load().predict(inputs[:4]).shape == (4,)
+
+
 def test_recommend_says_that_it_tries_classes_alone(priced, tmp_path):
     with pytest.raises(SordinoError, match="recommend tries settings on classes alone"):
         make_stand_in(priced(), "digits", tmp_path / "out", folder=tmp_path)
