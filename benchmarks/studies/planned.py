@@ -24,7 +24,7 @@ from sordino.core import SordinoError
 from sordino.engine.record import RunRecord, read_summary
 from sordino.experiment import experiment, override, read_table
 from sordino.files import to_json, write_whole
-from sordino.sweeps.pool import Ended, Job, run_all
+from sordino.sweeps.pool import Ended, Job, hands
 
 Winners = Mapping[str, Cell]
 """The candidate that did best in each group, by the group's name."""
@@ -220,7 +220,8 @@ class Plan:
                 cell, seed = todo[number]
                 sys.stderr.write(f"{cell.name}, seed {seed}: {what.problem or 'done'}\n")
 
-        run_all([self._job(cell, seed) for cell, seed in todo], told, side_by_side=jobs)
+        with hands(jobs) as workers:
+            workers.do([self._job(cell, seed) for cell, seed in todo], told)
 
     def _job(self, cell: Cell, seed: int) -> Job:
         table = read_table(EXAMPLES / cell.file, self._changes(cell))
