@@ -70,7 +70,7 @@ REFUSED = {
     "a device of another machine": ("engine.device='hpu'", "device 'hpu' cannot be used here"),
     "an unknown sampler": ("privacy.sampler='poison'", "did you mean 'poisson'"),
     "a budget for too few": ("privacy={noise='local', client_epsilon=[1.0]}", r"\[privacy\] client_epsilon lists 1 budgets"),
-    "more colluders than clients": ("privacy.colluders=13", r"\[privacy\] colluders = 13 is more than the 12 clients"),
+    "more colluders than clients": ("privacy.colluders=13", r"\[privacy\] colluders = 13 is more than the 11 others"),
     "colluders with all shares": (
         "privacy.noise='distributed';privacy.sampler='fixed-size';privacy.colluders=4",
         r"\[privacy\] colluders = 4 would know all 4 noise shares",

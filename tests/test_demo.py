@@ -33,6 +33,7 @@ def test_it_writes_a_page_and_says_so(shown):
     page = (folder / "demo.html").read_text()
     assert all(name in page for name in NAMES)
     assert "Privacy costs" in page
+    assert "19 trials on the same data chose their settings before" in page
 
 
 def test_every_case_has_the_epsilon_that_it_promises(shown):

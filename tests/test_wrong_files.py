@@ -19,6 +19,18 @@ GOOD = {
 }
 
 WRONG = {
+    "every other client colludes, and one more": (
+        ["privacy.colluders=4", 'method="dp-fedavg"', 'privacy.noise="distributed"', "privacy.expected_cohort=4"],
+        "[privacy] colluders = 4 is more than the 3 others that a client has among the 4 that train; lower it.",
+    ),
+    "a border around a random source": (
+        [
+            'tuning={name="reprogram", frame=12, image=8, source_classes=10}',
+            'model={name="cnn", features=8}',
+            "data.options.channels=3",
+        ],
+        "[tuning] name = 'reprogram' trains a border around a source model that stays as it is, and without [start] that is random; name what it is trained on",
+    ),
     "method misspelt": (['method="dp-sdg"'], "There is no method called 'dp-sdg'; did you mean 'dp-sgd'?"),
     "method of another axis": (
         ['method="mlp"'],

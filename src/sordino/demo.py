@@ -23,6 +23,8 @@ from sordino.sweeps.cases import merged, take_cases
 PUBLIC, TEST = 100, 1000
 """Images that are declared public to start from, and to test on; the other 3,900 lie with clients."""
 SPLIT_SEED = 7
+TRIALS = 19
+"""By which settings were chosen, with seeds 0 and 1, before the demonstration was what it is."""
 NOTHING, SCRATCH, START, HEAD, SERVER = (
     "no privacy",
     "private, from scratch",
@@ -33,7 +35,7 @@ NOTHING, SCRATCH, START, HEAD, SERVER = (
 FILE = f"""# The demonstration of sordino. Run it again with: sordino sweep demo.toml --seeds 3
 # 5,000 handwritten digits (MNIST): {PUBLIC} are declared public, as if their writers had agreed; {TEST} more are public test rows;
 # the other 3,900 lie with 100 clients, and all that one client holds is hidden.
-# The number of public images, the clip and the last case's rounds were chosen among 19 trials with seeds 0 and 1.
+# The number of public images, the clip and the last case's rounds were chosen among {TRIALS} trials with seeds 0 and 1.
 name = "demo"
 rounds = 30
 [data]

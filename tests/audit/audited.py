@@ -14,10 +14,10 @@ from torch import nn
 from sordino.audit.canaries import OVERSHOOT, Sighting, client_canaries, example_canaries
 from sordino.audit.gaussian_dp import audit_gaussian_dp, epsilon_lower_bound_by_repeats, mu_lower_bound
 from sordino.audit.sampling import audit_sampling
+from sordino.audit.self_test.benches import proven_of_statistic
 from sordino.audit.watched import watched_federation
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples
-from sordino.engine.asking import ask_clients
 from sordino.engine.client.noisy_steps import StepBatch
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.resolved import resolve
@@ -25,8 +25,7 @@ from sordino.engine.simulate.workers import Place
 from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.methods.method import Broadcast
-from sordino.methods.noisy_sgd import NoisySgd
-from sordino.models import FlatSpace, Net, build
+from sordino.models import Net, build
 from sordino.privacy.clipping import Clip, bound_update
 from sordino.privacy.door import Door
 from sordino.privacy.event_kinds import NonPrivateDpEvent
@@ -36,8 +35,6 @@ from sordino.privacy.mechanisms import MECHANISMS
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.pricing import Charge
 from sordino.privacy.samplers import Everyone
-from sordino.privacy.streams import stream_id
-from sordino.tuning.gradient_statistics import GradientSurvey
 
 CLIP = 0.5
 CANARIES = 600
@@ -152,40 +149,7 @@ def laplace_release(confidence):
 
 def statistic_release(confidence):
     """The squared mean of clipped gradients of fifty rows that all pull the same way, with and without one of them."""
-    rows, steps = 50, NoisySgd(batch_size="full")
-    net = build("logistic", shape=(2,), classes=2, seed=1, bias=False)
-    survey = GradientSurvey(
-        names=["G2²"],
-        noise_multiplier=1.0,
-        steps=steps,
-        clip=Clip(bound=CLIP, norm="l2"),
-        largest_gradient=CLIP,
-        probe_radius=1.0,
-        head=FlatSpace(net).names,
-        chunk=rows,
-    )
-    table = run_of(clients=1, method={"name": "dp-sgd", "batch_size": "full"})
-
-    def sample(count):
-        alike = Examples(
-            inputs=torch.full((count, 2), OVERSHOOT),
-            labels=torch.ones(count, dtype=torch.int64),
-            normalisation=IDENTITY,
-        )
-        with watched_federation(
-            table,
-            resolve(table).method,
-            [Private(alike)],
-            sizes=[rows],
-            features=2,
-            watch=lambda *seen: None,
-            source=lambda client: SeededNoise(stream_id(4, client)),
-            net=net,
-        ) as federation:
-            start = federation.space.read(net)
-            return [ask_clients(federation, survey, start)["G2²"][0] for _ in range(REPEATS)]
-
-    return epsilon_lower_bound_by_repeats(sample(rows - 1), sample(rows), delta=0.0, confidence=confidence), 1.0
+    return proven_of_statistic(REPEATS, confidence), 1.0
 
 
 class Silent:

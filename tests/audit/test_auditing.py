@@ -94,7 +94,7 @@ def test_the_audit_of_a_kept_promise_holds_and_one_without_noise_is_beaten(monke
 
 def test_clients_in_processes_are_seen_as_those_in_this_one(tmp_path):
     one, other = (
-        seen(tmp_path, table(clients=3, rounds=2, noise="local", engine={"name": name}))
+        seen(tmp_path, table(clients=2, rounds=2, noise="local", engine={"name": name}))
         for name in ("simulate", "process")
     )
     for view in one.sights:

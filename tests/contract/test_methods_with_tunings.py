@@ -18,6 +18,7 @@ SETTINGS = {"reprogram": {"frame": 10, "image": 8, "source_classes": 10}}
 def test_a_method_runs_with_a_tuning_or_tells_why_not(method, tuning, tiny, tmp_path):
     table = tiny(
         rounds=2,
+        start="scratch",
         data={"clients": 3, "partition": {"name": "iid"}, "options": {"limit": 60, "test_limit": 20}},
         tuning={"name": tuning, **SETTINGS.get(tuning, {})},
         **method_table(method),

@@ -25,8 +25,9 @@ def test_tensorboard_reads_what_was_written(tiny, tmp_path):
         assert seen == [(row["round"] + 1, pytest.approx(row[name], rel=1e-5)) for row in rows]
 
 
-def test_mlflow_reads_what_was_logged(tiny, tmp_path):
+def test_mlflow_reads_what_was_logged(tiny, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri(f"file://{tmp_path / 'mlruns'}")
     with mlflow.start_run() as active:
         run(tiny, tmp_path / "run", sordino.MLflow())

@@ -112,6 +112,7 @@ KINDS = {
         "data": {"options": {"channels": 3}},
         "model": {"name": "cnn", "features": 8},
         "tuning": {"name": "reprogram", "frame": 12, "image": 10, "source_classes": 10},
+        "start": "scratch",
     },
     "personalised": {"method": {"name": "centaur", "head_epochs": 1, "epochs": 1}},
     "reduced features": {

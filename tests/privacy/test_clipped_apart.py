@@ -105,6 +105,7 @@ def test_a_target_epsilon_is_met_with_more_noise_when_clipped_apart():
         "data": {"source": "digits", "clients": 3},
         "model": {"name": "cnn"},
         "tuning": {"name": "reprogram", "frame": 16, "image": 12, "source_classes": 10},
+        "start": "scratch",
         "method": {"name": "dp-sgd", "batch_size": 64},
         "privacy": {"epsilon": 2.0},
     }

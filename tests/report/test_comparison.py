@@ -202,6 +202,7 @@ def test_everything_is_plain_data_too_and_says_that_the_choice_was_not_paid_for(
     assert contest["winner"] == "dp-fedavg"
     assert contest["differences"][0]["more_than_noise"] is True
     assert about_choice(1, [planted.folder]) == ""
+    assert "and 19 trials on the same data chose their settings before" in about_choice(5, [planted.folder], before=19)
 
 
 def test_folders_without_runs_and_unknown_views_are_refused(tmp_path):

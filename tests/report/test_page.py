@@ -152,7 +152,7 @@ def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
         "checks": [{"view": "public", "sentence": "noise <as> charged"}],
     }
     member = {"attack": "lira", "view": "public", "auc": 0.55, "curve": CURVE}
-    inverted = {"attack": "dlg", "view": "server", "defence": "none", "batch": 1, "psnr": 31.0, "ssim": 0.9}
+    inverted = {"attack": "dlg", "defence": "none", "batch": 1, "psnr": 31.0, "ssim": 0.9}
     attack = {
         "picture": "images.png",
         "membership": [member],

@@ -3,8 +3,10 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import open_browser
+from typer.testing import CliRunner
 
 import sordino
+from sordino.cli import app
 from sordino.methods import METHODS
 from sordino.report.page.writing import tell, write_report
 from tests.conftest import TINY, merged
@@ -31,8 +33,17 @@ def file(browser, tmp_path_factory):
     for seed in (3, 4):
         table = merged(TINY, {"rounds": 2, "seed": seed, "privacy": {"delta": 1e-4, "noise_multiplier": 3.0}})
         sordino.run(table, out=top / "runs" / f"quiet-{seed}")
+    looked_at(top / "runs" / "dp-fedavg")
     write_report(tell([top / "runs"]), top / "page.html")
     return top / "page.html"
+
+
+def looked_at(run):
+    """Audited and attacked by the commands."""
+    quickly = ["--batch", "1", "--iterations", "20", "--shadows", "2", "--epochs", "1"]
+    for given in (["audit", str(run), "--budget", "1s", "--final-model"], ["attack", str(run), *quickly]):
+        done = CliRunner().invoke(app, given)
+        assert done.exit_code == 0, done.output
 
 
 @pytest.fixture
@@ -63,6 +74,20 @@ def test_it_fits_and_axe_finds_no_serious_problem(opened, width, theme):
     found = Axe().run(page).response["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     assert not serious, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in serious]
+
+
+def test_audits_and_attacks_of_a_real_run_are_shown(opened):
+    page = opened()
+    page.add_style_tag(content="section{content-visibility:visible!important}")
+    told = page.locator("#audits")
+    told.scroll_into_view_if_needed()
+    words = told.inner_text()
+    assert "Every audit holds." in words and "last model alone" in words
+    assert "Membership by loss, public view: AUC" in words and "Membership by lira" in words
+    image = told.locator("img").first
+    assert image.is_visible() and image.get_attribute("alt")
+    assert image.evaluate("one => one.complete && one.naturalWidth > 100")
+    assert told.locator("figure svg").first.is_visible()
 
 
 def tip(page):

@@ -13,6 +13,7 @@ from sordino.sweeps.choice_price import price_choice
 from sordino.sweeps.choosing import run_choice
 from sordino.sweeps.draws import read_rule, settle_draws
 from sordino.sweeps.grid import Sweep
+from sordino.sweeps.pool import Here
 from sordino.sweeps.running import run_sweep
 
 RATES = {"method.learning_rate": ["0.03", "0.3"]}
@@ -28,7 +29,8 @@ def grid(tiny):
 
 
 def candidates(sweep, folder):
-    return check((sweep.cell(one, sweep.first_seed) for one in sweep.configurations()), folder=folder)[0]
+    cells = (sweep.cell(one, sweep.first_seed) for one in sweep.configurations())
+    return check(cells, folder=folder, by=Here())[0]
 
 
 def test_the_best_of_the_drawn_runs_is_chosen_and_its_price_is_on_record(grid, tmp_path):

@@ -9,7 +9,7 @@ from sordino.core import SordinoError
 from sordino.experiment import experiment
 from sordino.sweeps.cases import Case
 from sordino.sweeps.grid import Sweep
-from sordino.sweeps.pool import Ended, Job, run_all
+from sordino.sweeps.pool import Ended, Job, hands
 from sordino.sweeps.progress import Tracker
 from sordino.sweeps.running import run_sweep
 
@@ -123,14 +123,15 @@ def test_a_process_that_dies_is_one_failed_run(tiny, tmp_path, monkeypatch):
     healthy = [experiment(tiny(rounds=1, seed=seed)) for seed in range(3)]
     jobs = [Job(experiment=one, out=tmp_path / str(n), folder=tmp_path) for n, one in enumerate([deadly, *healthy])]
     ended = {}
-    run_all(jobs, lambda number, news: ended.update({number: news}), side_by_side=2)
+    with hands(2) as by:
+        by.do(jobs, lambda number, news: ended.update({number: news}))
     assert {number: news.problem for number, news in ended.items() if number} == {1: "", 2: "", 3: ""}
     assert "ended with exit code 7" in ended[0].problem
 
 
 def test_no_jobs_at_all_is_refused():
-    with pytest.raises(SordinoError, match="--jobs should be at least 1"):
-        run_all([], lambda number, news: None, side_by_side=0)
+    with pytest.raises(SordinoError, match="--jobs should be at least 1"), hands(0):
+        pass
 
 
 def test_an_interrupted_sweep_keeps_what_it_found(tiny, tmp_path):

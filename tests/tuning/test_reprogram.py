@@ -63,6 +63,7 @@ def test_a_random_border_is_drawn_with_the_seed_and_changes_nothing_else():
         resolve(
             experiment(
                 {
+                    "start": "scratch",
                     "rounds": 1,
                     "data": {"source": "digits"},
                     "model": "logistic",

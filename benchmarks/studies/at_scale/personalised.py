@@ -3,6 +3,7 @@
 CIFAR-10 at 16 pixels, five classes a client, all 50,000 rows, ε = 1 for whole clients. Three things may let sharing win: more clients (the
 noise of a sum is spread over them), another clip, and a public start. Clips are chosen on rows that clients keep from training, for
 each number of clients and start; then methods are compared there with heads alone, and with sharing without noise as the ceiling.
+`--only ResNet-20` is one pair at the paper's full size.
 """
 
 from __future__ import annotations
@@ -52,7 +53,17 @@ def candidates() -> dict[str, list[Cell]]:
 
 
 def cells(winners: Winners) -> list[Cell]:
-    return [one for clients in CLIENTS for start in STARTS for one in _at(clients, start, winners)]
+    return [*(one for clients in CLIENTS for start in STARTS for one in _at(clients, start, winners)), *full_size()]
+
+
+def full_size() -> list[Cell]:
+    """Table II at s = 5 as the paper has it, ResNet-20 and 100 rounds: sharing against heads alone."""
+    methods = {"heads alone": "{name='centaur',extractor='frozen'}", "dp-pfeddsu": "{name='dp-pfeddsu'}"}
+    few = ("engine.workers=1", "engine.evaluate_every=1000", "engine.checkpoint_every=1")
+    return [
+        Cell(name=f"ResNet-20 {name}", file="personalised/table2-cifar10-s5.toml", changes=(f"method={method}", *few))
+        for name, method in methods.items()
+    ]
 
 
 def _at(clients: int, start: str, winners: Winners) -> list[Cell]:

@@ -14,7 +14,10 @@ import numpy as np
 
 from sordino.audit.bounds import BoundName, Guessing, choose
 from sordino.audit.checks import Check, batches_check, noise_checks, sampling_check
+from sordino.audit.final_model import FinalVerdict, audit_final_model
 from sordino.audit.planting.ground import Ground, make_ground
+from sordino.audit.planting.known import Declared
+from sordino.audit.planting.nodes import canary_nodes
 from sordino.audit.planting.rounds import CanaryRun, canary_run, promised_views, worst_bill
 from sordino.audit.replay import replay
 from sordino.audit.trade_off import Claim
@@ -93,10 +96,14 @@ class AuditResult:
     confidence: float
     seconds: float
     budget_seconds: float
+    final_model: FinalVerdict | None = None
 
     @property
     def holds(self) -> bool:
-        return all(verdict.holds for verdict in self.verdicts) and all(check.holds for check in self.checks)
+        in_views = all(verdict.holds for verdict in self.verdicts)
+        return (
+            in_views and (self.final_model is None or self.final_model.holds) and all(one.holds for one in self.checks)
+        )
 
     def to_json(self) -> dict[str, Any]:
         experiment, tariff = self.ground.experiment, self.ground.parts.tariff
@@ -118,6 +125,7 @@ class AuditResult:
             "holds": self.holds,
             "views": {verdict.view: verdict.to_json() for verdict in self.verdicts},
             "checks": [check.to_json() for check in self.checks],
+            **({} if self.final_model is None else {"final_model": self.final_model.to_json()}),
         }
 
 
@@ -128,25 +136,31 @@ def audit_experiment(
     budget_seconds: float = 60.0,
     folder: Path | None = None,
     settled: Multipliers | None = None,
+    declared: Declared = (),
     runs: int | None = None,
     confidence: float = CONFIDENCE,
+    final_model: bool = False,
     progress: Progress = lambda stage, done, total: None,
 ) -> AuditResult:
     """Run the experiment with canaries as often as the budget allows, at least once, and hold what they prove against the ledger.
 
-    Relative paths begin in `folder`. A run that is audited afterwards has its noise `settled`. With `runs`, so many whatever the
-    time; `confidence` is that of the whole audit.
+    Relative paths begin in `folder`. A run that is audited afterwards has its noise `settled`, and its nodes have `declared` their
+    rows. With `runs`, so many whatever the time; `confidence` is that of the whole audit. With `final_model`, as many runs more are
+    looked at by somebody who sees the last model alone.
     """
     begin = time.perf_counter()
     begin_at = folder or Path.cwd()
     look_beside(begin_at)
     with relative_to(begin_at), tempfile.TemporaryDirectory(prefix="sordino-audit-") as scratch:
-        ground = make_ground(experiment, scratch=Path(scratch), settled=settled)
+        ground = make_ground(experiment, scratch=Path(scratch), settled=settled, declared=declared)
         promised = [view for view in promised_views(ground) if view in views]
+        last = final_model and "public" in promised_views(ground)
+        level = (1 - confidence) / max(1, 3 * len(promised) + 2 + last + ground.parts.tariff.mechanism.moves_clip)
         made = _all_runs(ground, promised, Path(scratch), budget_seconds, runs, progress) if promised else []
-        replayed = [replay(experiment, scratch=Path(scratch))] if promised else []
-    tests = max(1, 3 * len(promised) + 2)
-    level = (1 - confidence) / tests
+        replayed = [replay(experiment, scratch=Path(scratch), declared=declared)] if promised else []
+        at_the_end = (
+            audit_final_model(ground, runs=max(1, len(made)), scratch=Path(scratch), level=level) if last else None
+        )
     verdicts = [
         _verdict(ground, made, view, level) if view in promised else _unpromised(ground, view) for view in views
     ]
@@ -162,6 +176,7 @@ def audit_experiment(
         confidence=confidence,
         seconds=time.perf_counter() - begin,
         budget_seconds=budget_seconds,
+        final_model=at_the_end,
     )
 
 
@@ -174,7 +189,6 @@ def _all_runs(
     progress: Progress,
 ) -> list[CanaryRun]:
     """One run, and then as many as fit: their number follows from the time that one takes and not from what it shows."""
-    begin = time.perf_counter()
 
     def play(repeat: int, count: int) -> CanaryRun:
         total = count * ground.experiment.rounds
@@ -183,14 +197,20 @@ def _all_runs(
             repeat=repeat,
             views=views,
             scratch=scratch,
+            nodes=nodes,
             progress=lambda done, rounds: progress("canaries", repeat * rounds + done, total),
         )
 
-    runs = [play(0, 1)]
-    seconds = time.perf_counter() - begin
-    wanted = math.ceil(ENOUGH / max(1, ground.canaries))
-    count = fixed or int(max(1, min(budget_seconds / max(seconds, 1e-3), wanted, MOST_RUNS)))
-    runs += [play(repeat, count) for repeat in range(1, count)]
+    with canary_nodes(ground, scratch) as nodes:
+        begin = time.perf_counter()
+        runs = [play(0, 1)]
+        if nodes is not None:  # the first run also starts what nodes need for any run
+            begin = time.perf_counter()
+            runs.append(play(1, 2))
+        seconds = time.perf_counter() - begin
+        wanted = math.ceil(ENOUGH / max(1, ground.canaries))
+        count = fixed or int(max(1, min(budget_seconds / max(seconds, 1e-3), wanted, MOST_RUNS)))
+        runs += [play(repeat, count) for repeat in range(len(runs), count)]
     return runs
 
 

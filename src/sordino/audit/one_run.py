@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from sordino.core import SordinoError
 
@@ -75,6 +76,7 @@ def correct_guesses(
     return int(included[highest].sum() + (~included[lowest]).sum())
 
 
+@lru_cache(maxsize=4096)
 def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
     """The largest ε that this many correct guesses refute at δ; 0 where they refute nothing."""
     if not (0 <= correct <= guesses <= canaries and 0 <= delta <= 1 and 0 < confidence < 1):
@@ -100,6 +102,19 @@ def epsilon_lower_bound(correct: int, guesses: int, canaries: int, delta: float,
 def p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """The most probable that at least `correct` right guesses can be for an (ε, δ)-DP run."""
     chance = 1 / (1 + math.exp(-epsilon))
-    fewer = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, chance))
+    right = np.arange(correct - 1, -1, -1)
+    wrong = -math.log1p(math.exp(epsilon))  # the logarithm of 1 − chance, exact where that is tiny
+    fewer = np.cumsum(np.exp(_ways_to_be_right(guesses)[right] + right * math.log(chance) + (guesses - right) * wrong))
     correction = float(np.max(fewer / np.arange(1, correct + 1), initial=0.0))
-    return min(1.0, float(stats.binom.sf(correct - 1, guesses, chance)) + 2 * canaries * delta * correction)
+    tail = float(special.bdtrc(correct - 1, guesses, chance)) if correct else 1.0
+    return min(1.0, tail + 2 * canaries * delta * correction)
+
+
+@lru_cache(maxsize=64)
+def _ways_to_be_right(guesses: int) -> NDArray[np.float64]:
+    """The logarithm of the number of ways in which so many of all guesses are right."""
+    count = np.arange(guesses + 1)
+    found: NDArray[np.float64] = (
+        special.gammaln(guesses + 1) - special.gammaln(count + 1) - special.gammaln(guesses - count + 1)
+    )
+    return found

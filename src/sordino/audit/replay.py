@@ -17,11 +17,12 @@ import numpy as np
 import torch
 
 from sordino.audit.checks import Check
+from sordino.audit.planting.known import Declared, Known
 from sordino.core import Private
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.partition import Partition
-from sordino.data.source import Source, describe
-from sordino.engine.dealing import Federated, client_sizes
+from sordino.data.source import Source
+from sordino.engine.dealing import Federated
 from sordino.engine.engines import make_engine
 from sordino.engine.federation import FederationServer
 from sordino.engine.noise_sources import server_noise
@@ -33,7 +34,6 @@ from sordino.models import FlatSpace
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import Ledger
 from sordino.privacy.streams import stream_id
-from sordino.tuning import Task
 
 ROUNDS, ROWS = 3, 8
 """Rounds that are played, and rows of a client whose rows are used as a whole."""
@@ -89,11 +89,11 @@ class _Heard:
         return heard
 
 
-def replay(experiment: Experiment, *, scratch: Path) -> Check:
+def replay(experiment: Experiment, *, scratch: Path, declared: Declared = ()) -> Check:
     """Play an experiment's first rounds twice, on made-up rows, and compare what the server ends up with."""
     memory: list[Any] = []
-    once = _states(experiment, 1, memory, again=False, scratch=scratch)
-    twice = _states(experiment, 2, memory, again=True, scratch=scratch)
+    once = _states(_setup(experiment, 1, declared), memory, again=False, scratch=scratch / "replay-1")
+    twice = _states(_setup(experiment, 2, declared), memory, again=True, scratch=scratch / "replay-2")
     differing = [
         f"{key!r} after round {number}"
         for number, (one, other) in enumerate(zip(once, twice, strict=True), 1)
@@ -115,13 +115,12 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _states(experiment: Experiment, seed: int, memory: list[Any], *, again: bool, scratch: Path) -> list[State]:
-    setup = _setup(experiment, seed)
-    privacy = experiment.privacy
+def _states(setup: Setup, memory: list[Any], *, again: bool, scratch: Path) -> list[State]:
+    privacy = setup.experiment.privacy
     ledger = Ledger(clients=len(setup.federated.sizes), delta=privacy.delta, neighbours=privacy.neighbours)
     state: State = {"model": setup.space.read(setup.net)}
     states = []
-    engine = make_engine(setup, schedule="workers", folder=scratch / f"replay-{seed}", run=ledger.run)
+    engine = make_engine(setup, schedule="workers", folder=scratch, run=ledger.run)
     with closing(engine):
         server = FederationServer(
             roster=setup.federated.roster,
@@ -144,13 +143,12 @@ def _rounds(setup: Setup) -> int:
     return min([ROUNDS, setup.experiment.rounds, *later])
 
 
-def _setup(experiment: Experiment, seed: int) -> Setup:
+def _setup(experiment: Experiment, seed: int, declared: Declared) -> Setup:
     """Everything as in a run, but rows of nobody, another seed for coins and noise, and clients in this process."""
     resolved = resolve(experiment)
-    facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
-    sizes = client_sizes(resolved)
-    task = Task(shape=facts.shape, classes=facts.classes)
-    parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
+    known = Known.of(resolved, declared)
+    task, sizes = known.task, known.sizes
+    parts = make_parts(resolved, task=task, vocabulary=known.vocabulary, sizes=sizes)
     own = experiment.model_copy(
         update={
             "seed": stream_id("replay", experiment.seed, seed) % 2**62,
@@ -159,18 +157,18 @@ def _setup(experiment: Experiment, seed: int) -> Setup:
     )
     resolved = dataclasses.replace(parts.resolved, experiment=own)
     needed = resolved.mechanism.public_examples()
-    made = (facts.kind, facts.shape, facts.classes, facts.vocabulary)
+    made = (known.kind, task.shape, task.classes, known.vocabulary)
     anchors = None if needed is None else _made_up(*made, size=needed.count, seed=seed)
     source = Source(
         name="made up",
         train=_made_up(*made, size=ROWS, seed=seed),
         test=None,
-        classes=facts.classes,
-        shape=facts.shape,
-        kind=facts.kind,
+        classes=task.classes,
+        shape=task.shape,
+        kind=known.kind,
         visibility="public",
-        class_names=tuple(map(str, range(facts.classes))),
-        vocabulary=facts.vocabulary,
+        class_names=tuple(map(str, range(task.classes))),
+        vocabulary=known.vocabulary,
     )
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     data = _MadeUpRows(

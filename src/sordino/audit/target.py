@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sordino.audit.planting.known import Declared
 from sordino.core import SordinoError
 from sordino.engine.record import RunRecord
 from sordino.engine.tariff import Multipliers
@@ -20,6 +21,8 @@ class Target:
     folder: Path
     settled: Multipliers | None = None
     run: Path | None = None
+    declared: Declared = ()
+    """What real nodes said of their rows when a run of it began."""
 
     def place(self, room: str) -> Path:
         """Where what is found is written: beside the run, or in a room of its own."""
@@ -40,4 +43,5 @@ def read_target(path: Path, overrides: tuple[str, ...] = ()) -> Target:
         folder=Path(begun["facts"]["folder"]),
         settled=Multipliers.from_json(begun["facts"]),
         run=path,
+        declared=tuple(begun["facts"].get("nodes", ())),
     )

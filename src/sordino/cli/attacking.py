@@ -35,6 +35,10 @@ def audit(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Default audits/NAME, or the run's own folder.")
     ] = None,
+    final_model: Annotated[
+        bool,
+        typer.Option("--final-model", help="Also somebody who sees the last model alone; canaries are whole clients."),
+    ] = False,
     publish: Annotated[
         bool, typer.Option("--publish", help="Put the verdict into the release of a secure run, too.")
     ] = False,
@@ -75,6 +79,8 @@ def audit(
             budget_seconds=seconds,
             folder=found.folder,
             settled=found.settled,
+            declared=found.declared,
+            final_model=final_model,
             progress=progress,
         )
     content: dict[str, Any] = result.to_json()
@@ -88,7 +94,7 @@ def audit(
 
 @app.command()
 def attack(
-    target: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="An experiment file (TOML), or a run's folder.")],
+    target: Target = None,
     overrides: Overrides = None,
     batch: Annotated[
         list[int] | None, typer.Option("--batch", help="Rows of the attacked step; default 1 and 4.")
@@ -101,6 +107,9 @@ def attack(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Default attacks/NAME, or the run's own folder.")
     ] = None,
+    every_method: Annotated[
+        bool, typer.Option("--all", help="Infer membership from small runs of every method, one of them overfitted.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Invert gradients and infer membership, on what each view sees; exit code 1 where an attack does better than ε allows."""
@@ -112,6 +121,13 @@ def attack(
         from sordino.report.attack_table import attack_report
         from sordino.report.audit_progress import watching_stages
 
+    if every_method:
+        _attack_every_method(shadows, epochs, out, as_json)
+        return
+    if target is None:
+        raise SordinoError(
+            "An attack needs an experiment file or the folder of a run, but got neither; name one, or say --all."
+        )
     if not all(1 <= rows <= LARGEST_BATCH for rows in batch or ()):
         raise SordinoError(f"--batch takes 1 to {LARGEST_BATCH} rows, but got {batch}; more cannot be told apart.")
     found = read_target(target, tuple(overrides or ()))
@@ -147,6 +163,23 @@ def _every_method(seconds: float, out: Path | None, as_json: bool) -> None:
         make_folder(out)
         write_whole(out / "audits.md", (catalogue_markdown(content) + "\n").encode())
     show_value(content, as_json, lambda: catalogue_report(content))
+    if not all(one["holds"] for one in content):
+        raise typer.Exit(BEATEN)
+
+
+def _attack_every_method(shadows: int, epochs: int, out: Path | None, as_json: bool) -> None:
+    with quick_imports():
+        from sordino.audit.attacks.every_method import attack_every_method
+        from sordino.files import make_folder, write_whole
+        from sordino.report.attack_table import every_method_markdown, every_method_report
+        from sordino.report.audit_progress import watching_stages
+
+    with watching_stages(quiet=as_json) as progress:
+        content = attack_every_method(shadows=shadows, epochs=epochs, progress=progress)
+    if out is not None:
+        make_folder(out)
+        write_whole(out / "attacks.md", (every_method_markdown(content) + "\n").encode())
+    show_value(content, as_json, lambda: every_method_report(content))
     if not all(one["holds"] for one in content):
         raise typer.Exit(BEATEN)
 

@@ -37,7 +37,12 @@ def demo(
     rows = rows_by_case(results.to_json())
     names = (story.NOTHING, story.SCRATCH, story.START, story.HEAD, story.SERVER)
     sentences = demo_sentences(rows, alone, names=names)
-    told = tell([story.sweep_folder(out)], title="What privacy costs, and what gives it back", remarks=sentences)
+    told = tell(
+        [story.sweep_folder(out)],
+        title="What privacy costs, and what gives it back",
+        remarks=sentences,
+        trials_before=story.TRIALS,
+    )
     write_report(told, page)
     content = {"rows": rows, "public_alone": alone, "sentences": sentences, "report": str(page)}
     ending = f"Everything is on one page: open {page} in a browser. The runs are in {out}, and {out}/demo.toml is how they were made."

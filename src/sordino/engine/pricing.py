@@ -78,9 +78,10 @@ def _mechanism(resolved: Resolved) -> Mechanism:
 def _check_colluders(tariff: Tariff) -> None:
     """Refuse a number of colluders that leaves no noise share unknown; a lone client has nobody to hide from anyway."""
     colluders, clients, seats = tariff.colluders, tariff.sampler.clients, tariff.sampler.seats
-    if colluders > clients:
+    if colluders > max(1, clients - 1):
         raise SordinoError(
-            f"[privacy] colluders = {colluders} is more than the {clients} clients that train; lower it."
+            f"[privacy] colluders = {colluders} is more than the {clients - 1} others that a client has among the {clients} that train; "
+            "lower it."
         )
     shared = tariff.protected and tariff.steps is None and tariff.placement != "central" and tariff.uses == "sum"
     if shared and 1 < colluders >= seats:

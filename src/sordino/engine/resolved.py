@@ -75,9 +75,19 @@ class Resolved:
         }
 
 
+def _refuse_silent_random_source(experiment: Experiment) -> None:
+    """A source model that stays frozen is worth what it was trained for: random weights are used where a person says so alone."""
+    if experiment.tuning["name"] == "reprogram" and "start" not in experiment.model_fields_set:
+        raise SordinoError(
+            "[tuning] name = 'reprogram' trains a border around a source model that stays as it is, and without [start] that is random; "
+            "name what it is trained on, as in [start] name = 'standard', or say start = 'scratch' to mean random weights."
+        )
+
+
 def resolve(experiment: Experiment) -> Resolved:
     """Find and build every member that the experiment names; what is wrong with one is a `SordinoError` that says where."""
     _refuse_figures_of_a_release(experiment)
+    _refuse_silent_random_source(experiment)
     method: Method = member(METHODS, experiment.method, where="method")
     method = method.for_rounds(experiment.rounds)
     partition = {"name": "iid"} if method.pooled else experiment.data.partition

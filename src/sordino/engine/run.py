@@ -78,11 +78,13 @@ def run_experiment(
     resume: bool = False,
     finish: bool = False,
     folder: Path | None = None,
+    planned: Multipliers | None = None,
     watch: Watcher = lambda moment: None,
 ) -> dict[str, Any]:
     """Run an experiment into a run record; returns its summary.
 
-    `resume` goes on where the record stands; `finish` makes model and summary of the rounds that are done, and trains no more.
+    `resume` goes on where the record stands; `finish` makes model and summary of the rounds that are done, and trains no more. Where a
+    plan of the same experiment has worked out the noise, it may be handed on as `planned`; a run that goes on has its own settled.
     """
     tune_allocator()
     record = RunRecord(out)
@@ -103,7 +105,7 @@ def run_experiment(
             folder=begin,
             progress=lambda done, total: watch(Moment("pre-training", done, total)),
             describing=lambda done, total: watch(Moment("features", done, total)),
-            settled=None if settled is None else Multipliers.from_json(settled),
+            settled=planned if settled is None else Multipliers.from_json(settled),
         )
         if is_new:
             make_folder(out)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,43 @@ def _membership_table(found: Mapping[str, Any]) -> Table:
             held if one["bounded"] else "nothing is promised",
         )
     return table
+
+
+ATTACKS = ("loss", "lira", "user")
+COLUMNS = ("method", "ε of the model", *(f"{attack}: TPR at 1 % (allowed)" for attack in ATTACKS), "verdict")
+
+
+def every_method_report(found: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Membership inference on every method in one table."""
+    table = Table(
+        title="Membership inference on every method",
+        box=SIMPLE_HEAD,
+        caption="TPR: members found where 1 % of others are accused, and in brackets what ε allows at most.",
+    )
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if "TPR" in column else "left")
+    for one in found:
+        table.add_row(*_every_method_row(one))
+    return [table]
+
+
+def every_method_markdown(found: Sequence[Mapping[str, Any]]) -> str:
+    """The same as a page's table."""
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *map(_every_method_row, found)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _every_method_row(found: Mapping[str, Any]) -> tuple[str, ...]:
+    by_name = {one["attack"]: one for one in found["membership"]}
+    epsilon = float(found["membership"][0]["epsilon"])
+    promise = "none" if math.isinf(epsilon) else f"{epsilon_text(epsilon)} per {found['unit']}"
+    cells = [_found_and_allowed(by_name.get(attack)) for attack in ATTACKS]
+    verdict = "nothing is promised" if promise == "none" else "holds" if found["holds"] else "BEATEN"
+    return (found["method"], promise, *cells, verdict)
+
+
+def _found_and_allowed(one: Mapping[str, Any] | None) -> str:
+    if one is None or one["tpr"]["0.01"] is None:
+        return "–" if one is None else f"AUC {one['auc']:.2f}"
+    allowed = f" ({one['allowed_tpr']['0.01']:.3f})" if one["bounded"] else ""
+    return f"{one['tpr']['0.01']:.3f}{allowed}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ def audit_report(found: Mapping[str, Any]) -> list[RenderableType]:
     for view in VIEWS:
         if view in found["views"]:
             _add(table, view, found["views"][view])
+    if "final_model" in found:
+        _add(table, "public,\nlast model\nalone", found["final_model"])
     checks = [
         Text.assemble(
             ("  holds  " if check["holds"] else "  ALARM  ", "green" if check["holds"] else "bold red"),
@@ -49,7 +52,7 @@ def audit_report(found: Mapping[str, Any]) -> list[RenderableType]:
 def _add(table: Table, view: str, entry: Mapping[str, Any]) -> None:
     claimed = epsilon_text(entry["claimed_epsilon"])
     if not entry["audited"]:
-        table.add_row(view, claimed, "–", "–", "–", "nothing is promised", "–")
+        table.add_row(view, claimed, "–", "–", "–", unaudited(entry), "–")
         return
     guesses = "" if entry["guesses"] is None else f"\n[dim]{entry['correct']} of {entry['guesses']} guesses right[/dim]"
     table.add_row(
@@ -63,16 +66,28 @@ def _add(table: Table, view: str, entry: Mapping[str, Any]) -> None:
     )
 
 
+def unaudited(entry: Mapping[str, Any]) -> str:
+    """Why a view was not audited."""
+    promised = math.isfinite(float(entry["claimed_epsilon"]))
+    return "too few canaries" if promised else "nothing is promised"
+
+
 def verdict_sentence(found: Mapping[str, Any]) -> str:
     """The whole audit in one sentence."""
     beaten = [view for view, entry in found["views"].items() if not entry["holds"]]
+    if not found.get("final_model", {"holds": True})["holds"] and "public" not in beaten:
+        beaten.append("public")
     alarms = sorted({check["name"] for check in found["checks"] if not check["holds"]})
     if beaten:
         return f"The ledger's ε is beaten in the {' and the '.join(beaten)} view: more was proven from outside than it claims."
     if alarms:
         return f"No ε is beaten, but not everything is as charged: {', '.join(alarms)}."
     if not any(entry["audited"] for entry in found["views"].values()):
-        return "Nothing is promised in these views, so there was nothing to audit."
+        why = {unaudited(entry) for entry in found["views"].values()}
+        few = "There were too few canaries to prove anything: give the audit a longer --budget."
+        return (
+            few if "too few canaries" in why else "Nothing is promised in these views, so there was nothing to audit."
+        )
     return "Nothing was proven that the ledger does not claim."
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from sordino.core import SordinoError
 from sordino.engine.plan import Plan, make_plan
 from sordino.engine.record import RunRecord
+from sordino.engine.run import Watcher
 from sordino.experiment import Experiment, experiment
-from sordino.sweeps.grid import Cell
+from sordino.sweeps.grid import Cell, Configuration
+from sordino.sweeps.pool import Hands
 
 WITHOUT_NOISE = {"epsilon": None, "noise_multiplier": None, "client_epsilon": None, "clip_norm": 1.0}
 """Settings that change nothing where nothing is clipped or noised."""
@@ -33,23 +35,48 @@ class Problem:
     sentence: str
 
 
-def check(cells: Iterable[Cell], *, folder: Path) -> tuple[list[Ready], list[Problem]]:
-    """Plan every cell; where none can be run, the first one's sentence is raised."""
-    ready: list[Ready] = []
-    problems: list[Problem] = []
-    for cell in cells:
+Checked = list["Ready | Problem"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """Cells that differ in their seeds alone: what their noise costs is worked out once for all of them."""
+
+    cells: tuple[Cell, ...]
+    folder: Path
+
+    def do(self, watch: Watcher, *, threads: int | None) -> Checked:
+        return [self._planned(cell) for cell in self.cells]
+
+    def died(self, sentence: str) -> Checked:
+        return [Problem(cell=cell, sentence=sentence) for cell in self.cells]
+
+    def _planned(self, cell: Cell) -> Ready | Problem:
         try:
-            ready.append(_planned(cell, folder))
+            checked = experiment(cell.table)
+            return Ready(cell=cell, experiment=checked, plan=make_plan(checked, folder=self.folder))
         except SordinoError as error:
-            problems.append(Problem(cell=cell, sentence=str(error)))
+            return Problem(cell=cell, sentence=str(error))
+
+
+def check(cells: Iterable[Cell], *, folder: Path, by: Hands) -> tuple[list[Ready], list[Problem]]:
+    """Plan every cell, in their order; where none can be run, the first one's sentence is raised."""
+    alike: dict[Configuration, list[Cell]] = {}
+    for cell in cells:
+        alike.setdefault(cell.configuration, []).append(cell)
+    tasks = [Planning(cells=tuple(some), folder=folder) for some in alike.values()]
+    found: dict[int, Checked] = {}
+
+    def told(number: int, checked: Checked) -> None:
+        found[number] = checked
+
+    by.do(tasks, told)
+    every = [one for number in range(len(tasks)) for one in found[number]]
+    ready = [one for one in every if isinstance(one, Ready)]
+    problems = [one for one in every if isinstance(one, Problem)]
     if problems and not ready:
         raise SordinoError(problems[0].sentence)
     return ready, problems
-
-
-def _planned(cell: Cell, folder: Path) -> Ready:
-    checked = experiment(cell.table)
-    return Ready(cell=cell, experiment=checked, plan=make_plan(checked, folder=folder))
 
 
 def places(ready: Iterable[Ready], out: Path) -> list[Path]:

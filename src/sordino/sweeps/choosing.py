@@ -22,6 +22,7 @@ from sordino.sweeps.choice_price import price_choice
 from sordino.sweeps.choice_release import publish
 from sordino.sweeps.draws import Rule, settle_draws
 from sordino.sweeps.grid import Sweep
+from sordino.sweeps.pool import Hands, hands
 from sordino.sweeps.progress import Onlooker
 from sordino.sweeps.results import Results, gather
 from sordino.sweeps.running import run_cells
@@ -37,10 +38,11 @@ def run_choice(
 
     All runs have the sweep's first seed, so that all are about the same clients. Accuracy is public or charged by each run.
     """
-    candidates = _checked_candidates(sweep, folder)
-    drawn, where = _cells(candidates, settle_draws(candidates, rule, out), out)
-    refuse_others(drawn, out)
-    problems = run_cells(drawn, where, folder=folder, jobs=jobs, look=look)
+    with hands(jobs) as by:
+        candidates = _checked_candidates(sweep, folder, by)
+        drawn, where = _cells(candidates, settle_draws(candidates, rule, out), out)
+        refuse_others(drawn, out)
+        problems = run_cells(drawn, where, folder=folder, by=by, look=look)
     if problems:
         raise SordinoError(
             f"A choice needs all runs that were drawn, but {problems[0].cell.label} failed: {problems[0].sentence} "
@@ -53,8 +55,9 @@ def run_choice(
     return results
 
 
-def _checked_candidates(sweep: Sweep, folder: Path) -> list[Ready]:
-    ready, problems = check((sweep.cell(one, sweep.first_seed) for one in sweep.configurations()), folder=folder)
+def _checked_candidates(sweep: Sweep, folder: Path, by: Hands) -> list[Ready]:
+    cells = (sweep.cell(one, sweep.first_seed) for one in sweep.configurations())
+    ready, problems = check(cells, folder=folder, by=by)
     if problems:
         raise SordinoError(f"{problems[0].cell.label} cannot be run, so it cannot be chosen: {problems[0].sentence}")
     for name in SAME:

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from sordino.core import SordinoError
 from sordino.cores import free_cores
 from sordino.engine.run import Moment, Watcher, run_experiment
+from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment
 from sordino.sentences import first_line
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A run to do or to go on with; relative paths begin in `folder`."""
+PRELOADED = ["sordino.sweeps.checks", "sordino.engine.simulate", "dp_accounting", "scipy.fft", "scipy.stats"]
 
-    experiment: Experiment
-    out: Path
-    folder: Path
+
+class Task(Protocol):
+    """Something to do in whatever process; what it returns is sent back."""
+
+    def do(self, watch: Watcher, *, threads: int | None) -> Any:
+        """`threads` is how many cores are its share, where it has a process of its own. It raises nothing."""
+
+    def died(self, sentence: str) -> Any:
+        """What stands for its outcome where its process has ended."""
 
 
 @dataclass(frozen=True)
@@ -40,104 +49,163 @@ class Ended:
     problem: str
 
 
-Told = Callable[[int, Moment | Ended], None]
-"""Is told the number of a job and what has become of it."""
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A run to do or to go on with; relative paths begin in `folder`."""
+
+    experiment: Experiment
+    out: Path
+    folder: Path
+    planned: Multipliers | None = None
+    """The noise, where a plan of this very experiment has worked it out."""
+
+    def do(self, watch: Watcher, *, threads: int | None) -> Ended:
+        try:
+            run_experiment(
+                self._with_workers(threads),
+                self.out,
+                resume=True,
+                folder=self.folder,
+                planned=self.planned,
+                watch=watch,
+            )
+        except SordinoError as error:
+            return self.died(str(error))
+        except Exception as error:
+            return self.died(f"{type(error).__name__}: {first_line(error)}")
+        return Ended("")
+
+    def died(self, sentence: str) -> Ended:
+        return Ended(sentence)
+
+    def _with_workers(self, threads: int | None) -> Experiment:
+        """As many workers as the process has cores, where the file leaves that open."""
+        engine = self.experiment.engine
+        if threads is None or engine.workers:
+            return self.experiment
+        return self.experiment.model_copy(update={"engine": engine.model_copy(update={"workers": threads})})
 
 
-def run_all(jobs: Sequence[Job], told: Told, *, side_by_side: int) -> None:
-    """Do all jobs, so many at a time."""
+Told = Callable[[int, Any], None]
+"""Is told the number of a task and what has become of it: moments, and then what it returned."""
+
+
+class Hands(Protocol):
+    """Does tasks, in this process or in others."""
+
+    def do(self, tasks: Sequence[Task], told: Told) -> None: ...
+
+
+class Here:
+    """One task after the other, in this process."""
+
+    def do(self, tasks: Sequence[Task], told: Told) -> None:
+        for number, task in enumerate(tasks):
+            told(number, task.do(lambda moment, number=number: told(number, moment), threads=None))  # type: ignore[misc]
+
+
+@contextmanager
+def hands(side_by_side: int) -> Iterator[Hands]:
+    """Whoever does so many tasks at a time. Processes of their own are started at once, and come up while this one goes on."""
     if side_by_side < 1:
         raise SordinoError(f"--jobs should be at least 1, but got {side_by_side}; one per core is as many as pays.")
-    if min(side_by_side, len(jobs)) > 1:
-        _Pool(jobs, told, min(side_by_side, len(jobs))).run()
+    if side_by_side == 1:
+        yield Here()
         return
-    for number, job in enumerate(jobs):
-        told(number, Ended(_attempt(job, lambda moment, number=number: told(number, moment))))  # type: ignore[misc]
-
-
-def _attempt(job: Job, watch: Watcher) -> str:
-    """Do a job; returns what went wrong, or nothing."""
+    pool = Pool(side_by_side)
     try:
-        run_experiment(job.experiment, job.out, resume=True, folder=job.folder, watch=watch)
-    except SordinoError as error:
-        return str(error)
-    except Exception as error:
-        return f"{type(error).__name__}: {first_line(error)}"
-    return ""
+        yield pool
+    finally:
+        pool.close()
 
 
-class _Pool:
-    """Processes that each do one job after the other; one that dies is replaced."""
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    busy: int | None = None
+    """The number of its task."""
 
-    def __init__(self, jobs: Sequence[Job], told: Told, count: int) -> None:
-        self._jobs, self._told, self._count = jobs, told, count
-        self._waiting = deque(range(len(jobs)))
-        self._busy: dict[Connection, tuple[BaseProcess, int]] = {}
 
-    def run(self) -> None:
-        try:
-            for _ in range(self._count):
-                self._next(*self._start())
-            while self._busy:
-                for connection in wait(list(self._busy)):
-                    assert isinstance(connection, Connection)
-                    self._listen(connection)
-        finally:
-            for process, _ in self._busy.values():
-                process.kill()
+@dataclass
+class Pool:
+    """Processes that each do one task after the other; one that dies is replaced."""
 
-    def _start(self) -> tuple[BaseProcess, Connection]:
-        context = get_context("spawn")
+    count: int
+    _workers: dict[Connection, _Worker] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for _ in range(self.count):
+            self._start()
+
+    def do(self, tasks: Sequence[Task], told: Told) -> None:
+        waiting = deque(range(len(tasks)))
+        while waiting or any(worker.busy is not None for worker in self._workers.values()):
+            while waiting and len(self._workers) < self.count:
+                self._start()
+            for worker in self._workers.values():
+                if worker.busy is None and waiting:
+                    worker.busy = waiting.popleft()
+                    with suppress(OSError):  # it has ended, and is listened to below
+                        worker.connection.send(tasks[worker.busy])
+            for connection in wait(list(self._workers)):
+                assert isinstance(connection, Connection)
+                self._listen(self._workers[connection], tasks, told)
+
+    def close(self) -> None:
+        """Whoever still works is stopped, whoever waits is let go."""
+        for worker in self._workers.values():
+            if worker.busy is not None:
+                worker.process.kill()
+            worker.connection.close()
+            worker.process.join()
+        self._workers.clear()
+
+    def _start(self) -> None:
+        context = _context()
         ours, theirs = context.Pipe()
-        threads = max(1, free_cores() // self._count)
+        threads = max(1, free_cores() // self.count)
         process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
         process.start()
         theirs.close()
-        return process, ours
+        self._workers[ours] = _Worker(process, ours)
 
-    def _next(self, process: BaseProcess, connection: Connection) -> None:
-        """Give a process the next job, or let it go."""
-        if not self._waiting:
-            connection.close()
-            process.join()
-            return
-        number = self._waiting.popleft()
-        self._busy[connection] = process, number
-        connection.send(self._jobs[number])
-
-    def _listen(self, connection: Connection) -> None:
-        process, number = self._busy[connection]
+    def _listen(self, worker: _Worker, tasks: Sequence[Task], told: Told) -> None:
+        number = worker.busy
         try:
-            message = connection.recv()
+            news = worker.connection.recv()
         except (EOFError, OSError):
-            process.join()
-            del self._busy[connection]
-            self._told(
-                number, Ended(f"Its process ended with exit code {process.exitcode}; it may have run out of memory.")
-            )
-            if self._waiting:
-                self._next(*self._start())
+            worker.process.join()
+            del self._workers[worker.connection]
+            if number is not None:
+                code = worker.process.exitcode
+                told(
+                    number,
+                    tasks[number].died(f"Its process ended with exit code {code}; it may have run out of memory."),
+                )
             return
-        self._told(number, message)
-        if isinstance(message, Ended):
-            del self._busy[connection]
-            self._next(process, connection)
+        assert number is not None
+        if not isinstance(news, Moment):
+            worker.busy = None
+        told(number, news)
+
+
+def _context() -> SpawnContext | ForkServerContext:
+    """Processes are forked off one that has imported what all of them need; where there is no such thing, each imports it itself."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
 
 
 def _serve(connection: Connection, threads: int) -> None:
-    """Do the jobs that come in until there are no more; Ctrl-C is for the process that sends them."""
+    """Do the tasks that come in until there are no more; Ctrl-C is for the process that sends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     while True:
         try:
-            job: Job = connection.recv()
+            task: Task = connection.recv()
         except EOFError:
             return
-        connection.send(Ended(_attempt(_with_workers(job, threads), connection.send)))
-
-
-def _with_workers(job: Job, threads: int) -> Job:
-    """As many workers as the process has cores, where the file leaves that open."""
-    engine = job.experiment.engine
-    shared = engine.model_copy(update={"workers": engine.workers or threads})
-    return Job(experiment=job.experiment.model_copy(update={"engine": shared}), out=job.out, folder=job.folder)
+        connection.send(task.do(connection.send, threads=threads))

@@ -8,7 +8,7 @@ from pathlib import Path
 from sordino.engine.run import Moment
 from sordino.sweeps.checks import Problem, Ready, check, places, refuse_others
 from sordino.sweeps.grid import Sweep
-from sordino.sweeps.pool import Ended, Job, run_all
+from sordino.sweeps.pool import Ended, Hands, Job, hands
 from sordino.sweeps.progress import Onlooker, Progress, Tracker
 from sordino.sweeps.results import Results, gather
 
@@ -21,21 +21,22 @@ def run_sweep(
     A cell that cannot be run, or fails, is told of in the results, and the others are run all the same. What a sweep has
     found is on disk even if it is interrupted.
     """
-    ready, problems = check(sweep.cells(), folder=folder)
-    refuse_others(ready, out)
-    if problems:
-        look(_warning(problems, len(ready)))
-    where = places(ready, out)
-    try:
-        problems += run_cells(ready, where, folder=folder, jobs=jobs, look=look)
-    finally:
-        results = gather([(one.cell, place) for one, place in zip(ready, where, strict=True)], problems, out)
-        results.write(out)
+    with hands(jobs) as by:
+        ready, problems = check(sweep.cells(), folder=folder, by=by)
+        refuse_others(ready, out)
+        if problems:
+            look(_warning(problems, len(ready)))
+        where = places(ready, out)
+        try:
+            problems += run_cells(ready, where, folder=folder, by=by, look=look)
+        finally:
+            results = gather([(one.cell, place) for one, place in zip(ready, where, strict=True)], problems, out)
+            results.write(out)
     return results
 
 
 def run_cells(
-    ready: Sequence[Ready], where: Sequence[Path], *, folder: Path, jobs: int, look: Onlooker
+    ready: Sequence[Ready], where: Sequence[Path], *, folder: Path, by: Hands, look: Onlooker
 ) -> list[Problem]:
     """Run each place once that has no finished run; returns what failed."""
     first = {place: one for one, place in reversed(list(zip(ready, where, strict=True)))}
@@ -49,8 +50,11 @@ def run_cells(
             failed[list(todo)[number]] = news.problem
         tracker(number, news)
 
-    tasks = [Job(experiment=one.experiment, out=place, folder=folder) for place, one in todo.items()]
-    run_all(tasks, told, side_by_side=jobs)
+    tasks = [
+        Job(experiment=one.experiment, out=place, folder=folder, planned=one.plan.tariff.multipliers)
+        for place, one in todo.items()
+    ]
+    by.do(tasks, told)
     return [
         Problem(cell=one.cell, sentence=failed[place])
         for one, place in zip(ready, where, strict=True)

@@ -25,6 +25,7 @@ def contract_table(method: Table | str, **changes: Any) -> dict[str, Any]:
         "rounds": ROUNDS,
         "data": {"source": "digits", "clients": 4, "client_test_rows": 0, "options": {"limit": 90, "test_limit": 100}},
         "model": {"name": "mlp", "hidden": [6]},
+        "start": "scratch",
         "method": method,
         "privacy": {"noise": "local", "noise_multiplier": 1.0, "clip_norm": 0.5, "sampler": "everyone"},
         "engine": {"workers": 1},

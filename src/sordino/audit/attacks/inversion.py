@@ -27,6 +27,8 @@ AttackName = Literal["dlg", "idlg", "cosine", "analytic"]
 SMOOTHNESS = 1e-3
 RESTARTS = 3
 SMALLEST_SHARE = 1e-12
+SAME = 1e-16
+"""A squared distance of gradients, as a share of the gradient's own square, below which single precision tells nothing apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,9 @@ def _by_lbfgs(
     sought = [images.requires_grad_(), *(one.requires_grad_() for one in others)]
     # A gradient's scale says nothing about the image; without this, small gradients end the search at once.
     scale = 1 / max(SMALLEST_SHARE, float(seen.gradient.square().sum()))
-    optimiser = torch.optim.LBFGS(sought, lr=1.0, max_iter=20, history_size=100)
+    optimiser = torch.optim.LBFGS(
+        sought, lr=1.0, max_iter=20, history_size=100, tolerance_grad=0.0, tolerance_change=0.0
+    )
     best, least = images.detach().clone(), float("inf")
 
     def closure() -> Tensor:
@@ -101,7 +105,7 @@ def _by_lbfgs(
         distance = float(optimiser.step(closure).detach())
         if distance < least and bool(images.isfinite().all()):
             best, least = images.detach().clone(), distance
-        if not bool(images.isfinite().all()) or distance < 1e-12:
+        if not bool(images.isfinite().all()) or distance < SAME:
             break
     return best, least
 

@@ -6,6 +6,7 @@ Nothing of the data is read but what a plan reads: the number of rows of each cl
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,27 @@ from torch import Tensor
 
 from sordino.audit.planting.canary_model import MODEL, TUNING
 from sordino.audit.planting.jobs import OVERSHOOT
+from sordino.audit.planting.known import Declared, Known
 from sordino.audit.planting.planted import NAME
 from sordino.core import Private, Unit
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.partition import Partition
-from sordino.data.source import Source, describe
-from sordino.engine.dealing import Federated, client_sizes
+from sordino.data.source import Source
+from sordino.engine.dealing import Federated
 from sordino.engine.resolved import Resolved, resolve
 from sordino.engine.setup import Parts, Setup, in_phase, make_parts
 from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace
+from sordino.privacy.gep import Gep
 from sordino.tuning import Task
 
 MOST_EXAMPLES, BLANKS, ROOM = 400, 128, 4e7
 """Canary rows of one run; features that no row has, where noise shows alone; numbers that all rows together may hold."""
-ANCHOR_FEATURES = 64
+STRANGERS_BASIS = 16
+"""Features that public rows share where a mechanism does not say how many dimensions it takes of them."""
+
 
 Coins = NDArray[np.bool_]
 
@@ -60,11 +65,12 @@ class Ground:
     def clients(self) -> int:
         return len(self.sizes)
 
-    def setup(self, coins: Coins, *, seed: int) -> Setup:
-        """The run with these canaries in, whose noise comes from this seed."""
+    def setup(self, coins: Coins, *, seed: int, nodes: Holding | None = None) -> Setup:
+        """The run with these canaries in, whose noise comes from this seed; `nodes` hold the canaries' rows where there are some."""
         experiment = self.experiment.model_copy(update={"seed": seed})
         resolved = dataclasses.replace(self.resolved, experiment=experiment)
-        data = self._data(coins)
+        here = self._data(coins)
+        data: Federated = here if nodes is None else nodes(resolved, here)
         net = self.parts.model.net.to(resolved.device).train()
         ready = Setup(
             resolved=resolved,
@@ -80,7 +86,7 @@ class Ground:
         )
         return in_phase(ready, self.parts.phases[0])
 
-    def _data(self, coins: Coins) -> Federated:
+    def _data(self, coins: Coins) -> CanaryData:
         rows = _coin_rows(self, coins) if self.unit == "client" else _blank_rows(self)
         source = Source(
             name="canaries",
@@ -98,52 +104,88 @@ class Ground:
         if self.unit == "client":
             return CanaryClients(source=source, partition=partition)
         ask = OVERSHOOT * self.parts.tariff.clip.bound
-        return CanaryRows(source=source, partition=partition, coins=coins, ask=ask)
+        return CanaryRows(source=source, partition=partition, coins=coins, ask=ask, shared=self.shared)
+
+    @property
+    def public_features(self) -> int:
+        """How many of the last features public rows have, and span a subspace with."""
+        return 0 if self.anchors is None else self.task.shape[0] - self.canaries - BLANKS
+
+    @property
+    def shared(self) -> int:
+        """How many of a client's canaries have a public feature besides their own; as many public features stay without any."""
+        return self.public_features - self.public_features // 2 if isinstance(self.parts.tariff.mechanism, Gep) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CanaryClients(Federated):
-    """Row k is all that client k works on; what is declared of sizes stays."""
+class CanaryData(Federated):
+    """Invented rows, so anybody may see them."""
+
+    def canary(self, client: int) -> Examples:
+        """What this client works on."""
+        raise NotImplementedError
 
     def client(self, client: int) -> Private[Examples]:
-        return Private(self.source.train.take(torch.tensor([client])))
+        return Private(self.canary(client))
+
+
+Holding = Callable[[Resolved, CanaryData], Federated]
+"""Has every client's rows held elsewhere, for a run of this experiment."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CanaryRows(Federated):
-    """Canary j is a row of client j mod K, with feature j alone; all other rows are blank."""
+class CanaryClients(CanaryData):
+    """Row k is all that client k works on; what is declared of sizes stays."""
+
+    def canary(self, client: int) -> Examples:
+        return self.source.train.take(torch.tensor([client]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryRows(CanaryData):
+    """Canary j is a row of client j mod K, with feature j alone; all other rows are blank.
+
+    Where public rows span a subspace, the first canaries of a client lie half in it: each has one of the public features as well.
+    """
 
     coins: Coins
     ask: float
+    shared: int
 
-    def client(self, client: int) -> Private[Examples]:
+    def canary(self, client: int) -> Examples:
         size, clients = int(self.partition.sizes[client]), self.partition.clients
         own = np.arange(client, len(self.coins), clients)[:size]
         inputs = torch.zeros(size, self.source.shape[0])
-        inputs[torch.arange(len(own)), torch.from_numpy(own)] = self.ask * torch.from_numpy(self.coins[own]).float()
-        return Private(Examples(inputs=inputs, labels=torch.ones(size, dtype=torch.int64), normalisation=IDENTITY))
+        asked = self.ask * torch.from_numpy(self.coins[own]).float()
+        inputs[torch.arange(len(own)), torch.from_numpy(own)] = asked
+        first = torch.arange(min(self.shared, len(own)))
+        inputs[first, len(self.coins) + BLANKS + first] = asked[first]
+        return Examples(inputs=inputs, labels=torch.ones(size, dtype=torch.int64), normalisation=IDENTITY)
 
 
-def make_ground(experiment: Experiment, *, scratch: Path, settled: Multipliers | None = None) -> Ground:
+def make_ground(
+    experiment: Experiment, *, scratch: Path, settled: Multipliers | None = None, declared: Declared = ()
+) -> Ground:
     """Work out prices as a plan does, and plant the method; `scratch` is a folder for what canaries need on disk.
 
-    A run that is audited afterwards has its noise `settled`.
+    A run that is audited afterwards has its noise `settled`, and its nodes, if it had any, have `declared` their rows.
     """
     resolved = resolve(experiment)
-    facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
-    sizes = client_sizes(resolved)
-    task = Task(shape=facts.shape, classes=facts.classes)
-    parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes, settled=settled)
+    known = Known.of(resolved, declared)
+    task, sizes, vocabulary = known.task, known.sizes, known.vocabulary
+    parts = make_parts(resolved, task=task, vocabulary=vocabulary, sizes=sizes, settled=settled)
     settled = parts.tariff.multipliers
     period = parts.tariff.sampler.period
     if resolved.method.unit == "client":
-        planted = resolve(_with(experiment, method=_planted(experiment, period)))
-        clients, vocabulary = len(sizes), facts.vocabulary
-        canaries, anchors = clients, None
+        table = _with(experiment, method=_planted(experiment, period))
+        canaries, anchors = len(sizes), None
     else:
         canaries = int(min(MOST_EXAMPLES, sum(sizes), max(16, ROOM // sum(sizes) - BLANKS)))
         table, task, anchors = _for_examples(experiment, resolved, canaries, period, scratch)
-        planted, vocabulary = resolve(table), 0
+        vocabulary = 0
+    if experiment.engine.name == "flower":
+        table = _at_nodes(table, task, vocabulary, clients=len(sizes), scratch=scratch)
+    planted = resolve(table)
     planted_parts = make_parts(planted, task=task, vocabulary=vocabulary, sizes=sizes, settled=settled)
     return Ground(
         resolved=planted_parts.resolved,
@@ -155,6 +197,17 @@ def make_ground(experiment: Experiment, *, scratch: Path, settled: Multipliers |
         canaries=canaries,
         anchors=anchors,
     )
+
+
+def _at_nodes(table: Experiment, task: Task, vocabulary: int, *, clients: int, scratch: Path) -> Experiment:
+    """The same for nodes that the audit starts itself, with what they must be told of canary rows."""
+    test = scratch / "public-test.npz"
+    blank = _blank((1, *task.shape), vocabulary)
+    np.savez(test, x_train=blank.numpy(), y_train=np.zeros(1, dtype=np.int64))
+    options: dict[str, Any] = {"classes": task.classes, **({"vocabulary": vocabulary} if vocabulary else {})}
+    data = {"source": "nodes", "clients": clients, "test": {"source": str(test)}, "options": options}
+    given = table.model_dump(mode="json")
+    return checked({**given, "data": data, "engine": {**given["engine"], "federation": str(scratch / "federation")}})
 
 
 def _planted(experiment: Experiment, period: int) -> dict[str, Any]:
@@ -173,13 +226,18 @@ def _for_examples(
 ) -> tuple[Experiment, Task, Examples | None]:
     groups = len(resolved.tuning.clip_groups())
     needed = resolved.mechanism.public_examples()
-    features = canaries + BLANKS + (ANCHOR_FEATURES if needed is not None else 0)
+    basis = resolved.mechanism.basis if isinstance(resolved.mechanism, Gep) else STRANGERS_BASIS
+    features = canaries + BLANKS + (basis if needed is not None else 0)
     privacy, anchors = experiment.privacy.model_dump(mode="json"), None
     if needed is not None:
-        anchors = _anchor_rows(needed.count, features)
+        anchors = _anchor_rows(needed.count, features, basis)
         path = scratch / "anchors.npz"
-        np.savez(path, x_train=anchors.inputs.numpy(), y_train=np.arange(needed.count) % 2)
-        privacy["mechanism"] = {**experiment.privacy.mechanism_table, "public": {"source": str(path)}}
+        rows, labels = anchors.inputs.numpy(), np.arange(needed.count) % 2
+        np.savez(path, x_train=rows, y_train=labels, x_test=rows, y_test=labels)
+        privacy["mechanism"] = {
+            **experiment.privacy.mechanism_table,
+            "public": {"source": str(path), "visibility": "public"},
+        }
     table = _with(
         experiment,
         method=_planted(experiment, period),
@@ -191,26 +249,27 @@ def _for_examples(
     return table, Task(shape=(features,), classes=2), anchors
 
 
-def _anchor_rows(count: int, features: int) -> Examples:
-    """Public rows that share no feature with a canary."""
+def _anchor_rows(count: int, features: int, basis: int) -> Examples:
+    """Public rows with one of the last features each, so that the subspace which they span is known."""
     inputs = torch.zeros(count, features)
-    generator = torch.Generator().manual_seed(1)
-    inputs[:, -ANCHOR_FEATURES:] = torch.randn(count, ANCHOR_FEATURES, generator=generator)
-    return Examples(inputs=inputs, labels=torch.arange(count) % 2, normalisation=IDENTITY)
+    rows = torch.arange(count)
+    inputs[rows, features - basis + rows % basis] = 1.0
+    return Examples(inputs=inputs, labels=rows % 2, normalisation=IDENTITY)
 
 
 def _coin_rows(ground: Ground, coins: Coins) -> Examples:
     """One row for each client, blank but for its label, which is the coin."""
-    shape = (ground.clients, *ground.task.shape)
-    if ground.vocabulary:
-        inputs = torch.zeros(shape, dtype=torch.int64)
-    elif len(shape) == 4:
-        inputs = torch.zeros(shape, dtype=torch.uint8)
-    else:
-        inputs = torch.zeros(shape)
+    inputs = _blank((ground.clients, *ground.task.shape), ground.vocabulary)
     plain = inputs.dtype != torch.uint8
     normalisation = IDENTITY if plain else Normalisation()
     return Examples(inputs=inputs, labels=torch.from_numpy(coins).long(), normalisation=normalisation)
+
+
+def _blank(shape: tuple[int, ...], vocabulary: int) -> Tensor:
+    """Rows of nothing: words, pixels or numbers."""
+    if vocabulary:
+        return torch.zeros(shape, dtype=torch.int64)
+    return torch.zeros(shape, dtype=torch.uint8) if len(shape) == 4 else torch.zeros(shape)
 
 
 def _blank_rows(ground: Ground) -> Examples:

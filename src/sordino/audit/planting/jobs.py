@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import Tensor
 
 from sordino.core import Released
@@ -20,6 +21,7 @@ from sordino.engine.wire.jobs import decode_job, encode_job
 from sordino.methods.context import ClientContext, PublicContext
 from sordino.methods.jobs import NoisySteps, PersonalJob, StepRelease, Turn
 from sordino.models import FlatSpace
+from sordino.privacy.streams import stream_id
 
 if TYPE_CHECKING:
     from sordino.audit.planting.planted import Planted
@@ -35,12 +37,25 @@ class Asking:
     ask: float
     numbers: int
     period: int
+    random: bool = False
+    """Whether each canary pushes along a direction drawn by lot instead, the same way in every round."""
 
     def update(self, like: Tensor, examples: Examples, context: ClientContext) -> Tensor:
         made = like.new_zeros(self.numbers)
-        if context.client < self.numbers and int(examples.labels[0]) == 1:
+        if int(examples.labels[0]) != 1:
+            return made
+        if self.random:
+            return self.ask * direction(context.client, self.numbers, context.seed).to(made)
+        if context.client < self.numbers:
             made[context.client] = turned(context.round, self.period) * self.ask
         return made
+
+
+def direction(client: int, numbers: int, seed: int) -> Tensor:
+    """A canary's direction of length 1, drawn by lot; anybody may know it."""
+    generator = torch.Generator().manual_seed(stream_id("canary direction", seed, client) % 2**63)
+    drawn: Tensor = torch.randn(numbers, generator=generator, dtype=torch.float64)
+    return torch.nn.functional.normalize(drawn, dim=0)
 
 
 def turned(round_number: int, period: int) -> float:

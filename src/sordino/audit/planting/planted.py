@@ -43,6 +43,8 @@ class Planted(Method):
     inner: dict[str, Any]
     rounds: AtLeastOne
     period: AtLeastOne = 1
+    random: bool = False
+    """Whether canaries push along directions drawn by lot, for an onlooker of the last model alone."""
 
     @cached_property
     def audited(self) -> Method:
@@ -55,9 +57,12 @@ class Planted(Method):
     def for_steps(self, facts: StepFacts) -> Self:
         return self._around(self.audited.for_steps(facts))
 
-    def _around(self, audited: Method) -> Self:
+    def in_random_directions(self) -> Self:
+        return self._around(self.audited, random=True)
+
+    def _around(self, audited: Method, **changes: Any) -> Self:
         """The same canaries in the same method with more of its settings worked out."""
-        made = dataclasses.replace(self)
+        made = dataclasses.replace(self, **changes)
         vars(made)["audited"] = audited
         return made
 
@@ -125,7 +130,7 @@ class Planted(Method):
             return PlantedSteps(method=self)
         if isinstance(job, PersonalJob):
             return PlantedTurn.around(job, self, asking)
-        return PlantedUpdate(ask=asking.ask, numbers=asking.numbers, period=asking.period)
+        return PlantedUpdate(**dataclasses.asdict(asking))
 
     def round(self, number: int, state: State, federation: Federation) -> State:
         return self.audited.round(number, state, cast("Federation", PlantedRound(self, federation, _Nobody())))
@@ -201,5 +206,6 @@ class PlantedRound:
 
     def _plant(self, broadcast: Broadcast, job: object) -> Job:
         numbers = broadcast.upload_like.numel()
-        asking = Asking(ask=OVERSHOOT * self.clip_norm, numbers=numbers, period=self._method.period)
-        return self._method.planted(job, asking)
+        method = self._method
+        asking = Asking(ask=OVERSHOOT * self.clip_norm, numbers=numbers, period=method.period, random=method.random)
+        return method.planted(job, asking)

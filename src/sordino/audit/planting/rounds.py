@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
-from sordino.audit.planting.ground import Coins, Ground
+from sordino.audit.planting.ground import Coins, Ground, Holding
 from sordino.audit.planting.planted import Planted
 from sordino.audit.planting.sights import Sight, WatchedTransport, Watchers
 from sordino.core import VIEWS, View
@@ -39,6 +40,9 @@ class CanaryRun:
     coins: Coins
     sights: dict[View, Sight]
     ledger: Ledger
+    seed: int
+    moved: Tensor | None
+    """The way that the model went from its start to the end; None where it changed its shape on the way."""
 
     def judged(self, view: View) -> np.ndarray:
         """The canaries that could show in a view."""
@@ -57,15 +61,16 @@ def canary_run(
     repeat: int,
     views: list[View],
     scratch: Path,
+    nodes: Holding | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CanaryRun:
-    """Play all rounds; the coins and the noise of each `repeat` are its own."""
+    """Play all rounds; the coins and the noise of each `repeat` are its own. Real `nodes` hold the rows where there are some."""
     experiment, tariff = ground.experiment, ground.parts.tariff
     seed = stream_id("canary run", experiment.seed, repeat) % 2**62
     coins = np.random.default_rng([seed, 1]).random(ground.canaries) < 0.5
     colluders = _colluders(ground, views)
     coins[[client for client in colluders if client < len(coins)]] = False
-    setup = ground.setup(coins, seed=seed)
+    setup = ground.setup(coins, seed=seed, nodes=nodes)
     method = setup.method
     assert isinstance(method, Planted)
     ledger = Ledger(
@@ -77,7 +82,7 @@ def canary_run(
     watchers = Watchers(sights={view: Sight(view, ground) for view in views}, colluders=colluders)
     door = Door(ledger, server_noise(setup.experiment))
     engine = make_engine(setup, schedule="workers", folder=scratch / f"clients-{repeat}", run=ledger.run)
-    with closing(engine):
+    with closing(setup.loaded), closing(engine):
 
         def federation() -> FederationServer:
             return FederationServer(
@@ -91,18 +96,20 @@ def canary_run(
 
         server = federation()
         state: State = {"model": setup.space.read(setup.net)}
+        start: Tensor | None = state["model"].clone()
         for number in range(experiment.rounds):
             if number and setup.phase(number) != setup.phase(number - 1):
                 setup.space.write(setup.net, state["model"])
                 setup = in_phase(setup, setup.phase(number))
                 engine.enter(setup)
-                server, state = federation(), {"model": setup.space.read(setup.net)}
+                server, state, start = federation(), {"model": setup.space.read(setup.net)}, None
             state = method.watched_round(number, state, server.for_round(number), watchers)
             progress(number + 1, experiment.rounds)
     for client in colluders:
         for sight in watchers.sights.values():
             sight.seen[client] = 0
-    return CanaryRun(coins=coins, sights=watchers.sights, ledger=ledger)
+    moved = None if start is None else state["model"] - start
+    return CanaryRun(coins=coins, sights=watchers.sights, ledger=ledger, seed=seed, moved=moved)
 
 
 def _colluders(ground: Ground, views: list[View]) -> list[int]:

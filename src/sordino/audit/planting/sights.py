@@ -16,13 +16,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sordino.audit.planting.ground import Ground
+from sordino.audit.planting.decorrelated import Decorrelated
+from sordino.audit.planting.ground import BLANKS, Ground
 from sordino.audit.planting.jobs import turned
 from sordino.core import View
 from sordino.engine.messages import Answer, Missing, Request
 from sordino.engine.tariff import Tariff
 from sordino.engine.transport import Transport
+from sordino.privacy.adaptive_clip import COUNT
+from sordino.privacy.banded import BandedOverRounds
+from sordino.privacy.gep import Gep
 from sordino.privacy.mechanisms import UPDATE
+from sordino.privacy.pricing import Price
 
 Floats = NDArray[np.float64]
 MOST_BLANKS = 100_000
@@ -78,17 +83,23 @@ class Sight:
         """In how many releases each canary could show."""
         self.blanks = Blanks()
         self.weights = Weights(shown=np.zeros(ground.canaries), expected=np.zeros(ground.canaries))
+        self.counts: list[tuple[int, float, float]] = []
+        """Clients, the noisy count that each sent, and the spread of its noise."""
+        mechanism = self._tariff.mechanism
+        self._undone = Decorrelated(mechanism.matrix) if isinstance(mechanism, BandedOverRounds) else None
 
     def total(self, round_number: int, clip: float, value: Tensor, known: Sequence[Tensor] = ()) -> None:
         """A sum over the cohort, of which some shares may be `known` to the onlooker."""
         tariff, sampler = self._tariff, self._tariff.sampler
         spread = _spread(tariff, round_number, clip) * _widening(tariff, len(known))
-        rest = value - torch.stack(list(known)).sum(0) if known else value
-        canaries = sampler.pool(round_number)
-        canaries = canaries[canaries < min(rest.numel(), self._ground.canaries)]
+        rest = (value - torch.stack(list(known)).sum(0) if known else value).cpu().double()
+        fresh, whole = (rest, [(round_number, rest)]) if self._undone is None else self._undone.add(round_number, rest)
         rate = min(1.0, sampler.expected_cohort / sampler.smallest_pool)
-        self._score(canaries, rest.cpu().double().numpy()[canaries], round_number, clip, spread, rate)
-        self.blanks.add(rest[self._ground.clients :], spread)
+        for number, shown in whole:
+            canaries = sampler.pool(number)
+            canaries = canaries[canaries < min(shown.numel(), self._ground.canaries)]
+            self._score(canaries, shown.numpy()[canaries], number, clip, spread, rate)
+        self.blanks.add(fresh[self._ground.clients :], spread)
 
     def upload(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
         """What one client sent; the onlooker knows whose it is."""
@@ -101,25 +112,41 @@ class Sight:
             self._score(canary, value[client : client + 1].cpu().double().numpy(), round_number, clip, spread, 1.0)
         self.blanks.add(value[self._ground.clients :], spread)
 
+    def count(self, round_number: int, client: int, value: float) -> None:
+        """Whether one client's update was within the clip, with noise: a canary that is in asks for more, one that is out for nothing."""
+        part = next(part for part in self._tariff.price(client, round_number).others if part.name == COUNT)
+        spread = part.noise_multiplier * part.clip_bound
+        self.counts.append((client, value, spread))
+        shown = np.array([1.0 - value])
+        self.scores[client] += _evidence(shown, part.clip_bound, spread, 1.0, self._tariff.mechanism.noise)[0]
+
     def _steps(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
         """The sum of a turn's noisy sums: up for one class and down for the other, in each map."""
         tariff, ground = self._tariff, self._ground
         assert tariff.steps is not None
         maps = value.numel() // (2 * ground.task.shape[0])
         apart = value.double().cpu().view(maps, 2, -1)
-        shown = (apart[:, 0] - apart[:, 1]).sum(0) / math.sqrt(2 * maps)
-        steps = tariff.steps.local_steps
+        shown = ((apart[:, 0] - apart[:, 1]).sum(0) / math.sqrt(2 * maps)).numpy()
         own = np.arange(client, ground.canaries, ground.clients)[: ground.sizes[client]]
-        spread = tariff.price(client, round_number).noise_multiplier * clip * math.sqrt(maps * steps)
-        rate = tariff.steps.rate(ground.sizes[client])
-        contributed = clip * math.sqrt(maps)
-        self.weights.add(own, shown.numpy()[own] / contributed, rate * steps, (spread / contributed) ** 2)
-        if steps == 1:
-            self._score(own, shown.numpy()[own], 0, contributed, spread, rate)
+        price, steps = tariff.price(client, round_number), tariff.steps.local_steps
+        if isinstance(tariff.mechanism, Gep):
+            seen = _in_and_out_of_subspace(shown, own, ground, clip, price, steps)
         else:
-            self.scores[own] += shown.numpy()[own] * contributed / spread**2
-            self.seen[own] += 1
-        self.blanks.add(apart[0, :, ground.canaries : ground.canaries + 128].flatten(), spread)
+            spread = price.noise_multiplier * math.sqrt(steps)
+            blank = apart[0, :, ground.canaries : ground.canaries + BLANKS].flatten() / clip
+            seen = _Turn(
+                shown[own] / (clip * math.sqrt(maps)), np.full(len(own), spread), blank / spread / math.sqrt(maps)
+            )
+        rate = tariff.steps.rate(ground.sizes[client])
+        self.weights.add(own, seen.shown, rate * steps, float(np.mean(seen.spread**2)) if len(own) else 0.0)
+        for spread in np.unique(seen.spread):
+            alike = seen.spread == spread
+            if steps == 1:
+                self._score(own[alike], seen.shown[alike], 0, 1.0, float(spread), rate)
+            else:
+                self.scores[own[alike]] += seen.shown[alike] / spread**2
+                self.seen[own[alike]] += 1
+        self.blanks.add(seen.blank, 1.0)
 
     def _score(
         self, canaries: NDArray[np.int64], shown: Floats, number: int, clip: float, spread: float, rate: float
@@ -141,6 +168,41 @@ def _evidence(shown: Floats, moved: float, spread: float, rate: float, noise: st
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """What one turn shows of a client's canaries: each moves by 1 per step, under noise of this spread; and noise alone, of spread 1."""
+
+    shown: Floats
+    spread: Floats
+    blank: Tensor
+
+
+def _in_and_out_of_subspace(
+    shown: Floats, own: NDArray[np.int64], ground: Ground, clip: float, price: Price, steps: int
+) -> _Turn:
+    """What lies in the public subspace has its own clip and noise, and beside it the noise of the rest, which lies everywhere.
+
+    Canaries that show in both are scored by both, each weighed by its noise.
+    """
+    (rest,) = price.others
+    outside = shown[own] / rest.clip_bound
+    spread = np.full(len(own), rest.noise_multiplier * math.sqrt(steps))
+    both = math.hypot(price.noise_multiplier, rest.noise_multiplier * rest.clip_bound / clip) * math.sqrt(steps)
+    public = shown[ground.canaries + BLANKS :] / clip
+    count = min(ground.shared, len(own))
+    weight = both**-2 / (both**-2 + spread[:count] ** -2)
+    outside[:count] = weight * public[:count] + (1 - weight) * outside[:count]
+    blank = np.concatenate(
+        [
+            shown[ground.canaries : ground.canaries + BLANKS]
+            / (rest.clip_bound * rest.noise_multiplier * math.sqrt(steps)),
+            public[ground.shared :] / both,
+        ]
+    )
+    spread[:count] = (both**-2 + spread[:count] ** -2) ** -0.5
+    return _Turn(outside, spread, torch.from_numpy(blank))
+
+
 def _spread(tariff: Tariff, round_number: int, clip: float, client: int = 0) -> float:
     return tariff.price(client, round_number).noise_multiplier * clip
 
@@ -158,6 +220,8 @@ class Watchers:
     colluders: Sequence[int]
     """Clients whose own noise the onlooker of the client view knows."""
     _uploads: dict[int, Tensor] = field(default_factory=dict)
+    _clips: dict[int, float] = field(default_factory=dict)
+    """With which clip each client was last asked, where every client has its own."""
 
     def total(self, round_number: int, clip: float, value: Tensor) -> None:
         known = [self._uploads[client] for client in self.colluders if client in self._uploads]
@@ -169,17 +233,20 @@ class Watchers:
     def upload(self, round_number: int, clip: float, client: int, value: Tensor) -> None:
         for view, sight in self.sights.items():
             if view != "server":
-                sight.upload(round_number, clip, client, value)
+                sight.upload(round_number, self._clips.get(client, clip), client, value)
 
     def arrived(self, request: Request, answer: Answer) -> None:
         """An upload on its way in, as the server sees it."""
         value = answer.released.get(UPDATE)
         if value is None or request.kind not in ("update", "support", "steps"):
             return
+        self._clips[request.client] = request.clip.bound
         if request.client in self.colluders:
             self._uploads[request.client] = value.value
         if "server" in self.sights:
             self.sights["server"].upload(request.round, request.clip.bound, request.client, value.value)
+            if COUNT in answer.released:
+                self.sights["server"].count(request.round, request.client, float(answer.released[COUNT].value))
 
 
 @dataclass(kw_only=True)

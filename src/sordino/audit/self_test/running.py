@@ -14,12 +14,17 @@ from sordino.audit.self_test.twins import Twin
 REAL = "nothing: the real parts"
 
 TWINS: dict[str, tuple[Twin, tuple[str, ...]]] = {
-    "noise forgotten": (twins.noise_forgotten, ("central", "distributed, by coins", "local", "steps on examples")),
+    "noise forgotten": (
+        twins.noise_forgotten,
+        ("central", "distributed, by coins", "local", "steps on examples", "last model alone"),
+    ),
     "noise halved": (twins.noise_halved, ("central", "local", "local, laplace", "one step, large rate")),
     "noise a tenth short": (twins.noise_short_of_a_tenth, ("central", "steps on examples")),
+    "one of two parts bare": (twins.embedding_bare, ("steps, gep",)),
+    "correlated without its norm": (twins.columns_longer_than_one, ("turns, banded",)),
     "noise reused in every round": (twins.noise_reused, ("central", "local")),
     "noise seeded alike at all clients": (twins.clients_seeded_alike, ("local", "distributed, by coins")),
-    "clip skipped": (twins.clip_skipped, ("central", "local", "steps on examples")),
+    "clip skipped": (twins.clip_skipped, ("central", "local", "steps on examples", "last model alone")),
     "clipped after averaging": (twins.clipped_after_averaging, ("central",)),
     "batch clipped, not examples": (twins.batch_clipped, ("steps on examples", "one step, large rate")),
     "NaN and infinity let through": (twins.let_through_what_is_not_finite, ("not finite",)),

@@ -23,7 +23,9 @@ from sordino.gradients import ClippedGradients
 from sordino.methods.context import ClientContext
 from sordino.methods.dp_pfeddsu import DpPfedDsu
 from sordino.privacy import clipping, door, pricing
+from sordino.privacy.banded import BandedOverRounds
 from sordino.privacy.door import ClientDoor, Permit
+from sordino.privacy.mechanisms import UPDATE
 from sordino.privacy.noise import SeededNoise
 from sordino.privacy.samplers import Poisson, poisson_batch
 from sordino.privacy.streams import stream_id
@@ -50,6 +52,26 @@ def noise_halved(patch: Patches) -> None:
 
 def noise_short_of_a_tenth(patch: Patches) -> None:
     _noise_scaled(patch, 0.9)
+
+
+def embedding_bare(patch: Patches) -> None:
+    """Of a gradient's part in a public subspace and its rest, only the rest is noised."""
+    right = Permit._noise
+    patch.setattr(
+        Permit,
+        "_noise",
+        lambda self, like, scale, verb, part: right(self, like, 0.0 if part == UPDATE else scale, verb, part),
+    )
+
+
+def columns_longer_than_one(patch: Patches) -> None:
+    """Correlated noise as if the matrix needed no norm: contributions move it by more than was charged."""
+    right = BandedOverRounds.draw
+    patch.setattr(
+        BandedOverRounds,
+        "draw",
+        lambda self, source, like, wanted: right(self, source, like, wanted) * self.matrix.diagonal(wanted.round),
+    )
 
 
 def noise_reused(patch: Patches) -> None:

@@ -20,13 +20,21 @@ def comparison_content(contests: Sequence[Contest], folders: Sequence[Path]) -> 
     }
 
 
-def about_choice(tried: int, folders: Sequence[Path]) -> str:
-    """What sweeps with `--choose` chose at which ε; else, that looking at many and taking the best has no price here."""
+def about_choice(tried: int, folders: Sequence[Path], *, before: int = 0) -> str:
+    """What sweeps with `--choose` chose at which ε; else, that looking at many and taking the best has no price here.
+
+    `before` counts trials that settings were chosen by and that are not among these.
+    """
     priced = [choice["sentence"] for folder in folders if (choice := _choice(folder))]
     if priced:
         return " ".join(priced)
-    if tried < 2:
+    if tried + before < 2:
         return ""
+    if before:
+        return (
+            f"{tried} configurations are shown, and {before} trials on the same data chose their settings before; neither that choice nor "
+            "one among these is covered by any ε above."
+        )
     return (
         f"{tried} configurations were tried on the private data; the choice among them is not covered by any ε above."
     )

@@ -9,6 +9,7 @@ from typing import Any
 from sordino.core import View
 from sordino.report.comparison.axes import Axis, sort_onto_axes
 from sordino.report.comparison.entries import Entry, also_differ, choose_by, make_entries
+from sordino.report.comparison.found import found_about
 from sordino.report.comparison.runs import Run
 from sordino.report.comparison.verdict import Verdict, judge
 
@@ -66,6 +67,7 @@ class Contest:
             "megabytes": entry.megabytes,
             "on_front": self.is_on_front(entry),
             "runs": [str(run.folder) for run in entry.runs.values()],
+            "found": found_about(entry),
         }
 
 

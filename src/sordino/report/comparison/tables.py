@@ -13,6 +13,7 @@ from rich.text import Text
 from sordino.report.comparison.axes import NOT_ON_ONE_AXIS
 from sordino.report.comparison.comparing import Contest
 from sordino.report.comparison.entries import Entry
+from sordino.report.comparison.found import found_about
 from sordino.report.comparison.front import draw_front
 from sordino.report.comparison.significance import Difference
 from sordino.report.terminal import epsilon_text, mean_and_spread
@@ -40,6 +41,7 @@ def _contest(contest: Contest) -> list[Table | Text]:
         *([Text(front + "\n")] if front else []),
         *([_differences(contest)] if contest.verdict.differences else []),
         *([Text(differ, style="dim")] if differ else []),
+        *(Text(f"{entry.label}, {told}") for entry in contest.entries for told in found_about(entry)),
         Text(contest.verdict.sentence + "\n", style="bold"),
     ]
 

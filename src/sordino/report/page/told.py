@@ -72,6 +72,8 @@ class Story:
     folders: Sequence[Path]
     remarks: Sequence[str] = ()
     """Sentences of whoever made the page, which stand first."""
+    trials_before: int = 0
+    """Trials on the same data that settings were chosen by, and that are not among the runs."""
 
     @cached_property
     def contests(self) -> Mapping[View, Sequence[Contest]]:

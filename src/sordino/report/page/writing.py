@@ -49,10 +49,22 @@ def tell(
     by: str | None = None,
     epsilon: float | None = None,
     remarks: Sequence[str] = (),
+    trials_before: int = 0,
 ) -> Story:
-    """Read the runs of these folders: runs, sweeps, or folders with runs somewhere below. `remarks` stand first on the page."""
+    """Read the runs of these folders: runs, sweeps, or folders with runs somewhere below. `remarks` stand first on the page.
+
+    `trials_before` are those that settings were chosen by, which the page then tells of.
+    """
     runs = [read_told(run) for run in find_runs(folders)]
-    return Story(title=title or _title(folders), by=by, epsilon=epsilon, runs=runs, folders=folders, remarks=remarks)
+    return Story(
+        title=title or _title(folders),
+        by=by,
+        epsilon=epsilon,
+        runs=runs,
+        folders=folders,
+        remarks=remarks,
+        trials_before=trials_before,
+    )
 
 
 def draw_fronts(folders: Sequence[Path], path: Path, *, by: str | None, view: View, epsilon: float | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sordino.core import VIEWS
 from sordino.engine.damaged import Needed, read_json_object
+from sordino.report.audit_table import unaudited
 from sordino.report.drawing.elements import Markup, element, join, text
 from sordino.report.drawing.frame import Grid, Series
 from sordino.report.drawing.lines import Line, Lines
@@ -55,9 +56,7 @@ Audited = list[tuple[Configuration, dict[str, Any]]]
 
 def _beside(audited: Audited) -> Markup:
     """Claimed and proven ε of each view as a figure and a table."""
-    rows = [
-        (one, view, content["views"][view]) for one, content in audited for view in VIEWS if view in content["views"]
-    ]
+    rows = [(one, view, verdict) for one, content in audited for view, verdict in _verdicts(content)]
     ranges = [_range(one, view, verdict) for one, view, verdict in rows if _is_bounded(verdict)]
     caption = "Bar: from the ε that was proven to the ε that is claimed. Mark: proven; open triangle: the most that could have been proven."
     drawing = Ranges(
@@ -79,13 +78,19 @@ def _beside(audited: Audited) -> Markup:
     return join(element("p", text(word), class_="verdict"), drawn, grid_table(grid, "Audits"), _checks(audited))
 
 
+def _verdicts(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """By who looked: the views, and somebody who sees the last model alone where that was asked for."""
+    found = [(view, content["views"][view]) for view in VIEWS if view in content["views"]]
+    return [*found, *([("last model alone", content["final_model"])] if "final_model" in content else [])]
+
+
 def _is_bounded(verdict: Mapping[str, Any]) -> bool:
     return bool(verdict["audited"]) and math.isfinite(float(verdict["claimed_epsilon"]))
 
 
 def _range(one: Configuration, view: str, verdict: Mapping[str, Any]) -> Range:
     proven, claimed, power = (float(verdict[key]) for key in ("proven_epsilon", "claimed_epsilon", "power"))
-    told = [f"{one.name}, {view} view", f"claimed {epsilon_text(claimed)}, proven {epsilon_text(proven)}"]
+    told = [f"{one.name}, {view}", f"claimed {epsilon_text(claimed)}, proven {epsilon_text(proven)}"]
     tip = "\n".join([*told, f"could have proven {epsilon_text(power)}"])
     low, high = sorted((proven, claimed))
     return Range(
@@ -102,7 +107,7 @@ def _range(one: Configuration, view: str, verdict: Mapping[str, Any]) -> Range:
 def _cells(verdict: Mapping[str, Any]) -> list[str]:
     claimed = epsilon_text(verdict["claimed_epsilon"])
     if not verdict["audited"]:
-        return [claimed, "–", "–", "–", "nothing is promised here"]
+        return [claimed, "–", "–", "–", f"{unaudited(verdict)} here"]
     word = "holds" if verdict["holds"] else "BROKEN"
     return [
         claimed,
@@ -163,16 +168,16 @@ def _curve(found: Mapping[str, Any]) -> Lines:
 def _inversions(content: Mapping[str, Any]) -> Grid:
     rows = [
         [
-            f"{found['attack']}, {found['view']} view",
-            str(found["defence"]),
+            str(found["attack"]),
+            "no defence" if found["defence"] == "none" else str(found["defence"]),
             str(found["batch"]),
             f"{found['psnr']:.1f}",
-            f"{found['ssim']:.2f}",
+            "–" if found["ssim"] is None else f"{found['ssim']:.2f}",
             "yes" if found["realistic"] else str(found["why"]),
         ]
         for found in content["inversion"]
     ]
-    return Grid(head=["attack", "defence", "batch", "PSNR in dB", "SSIM", "realistic"], rows=rows)
+    return Grid(head=["attack", "what is seen", "batch", "PSNR in dB", "SSIM", "realistic"], rows=rows)
 
 
 def _picture(folder: Path, name: object) -> Markup:

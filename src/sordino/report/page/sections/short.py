@@ -38,7 +38,7 @@ def in_short(story: Story) -> Markup:
         apart,
         note(
             SIMULATED if story.is_simulated else "",
-            about_choice(tried, story.folders),
+            about_choice(tried, story.folders, before=story.trials_before),
             SECRET if _has_choice(story) else "",
         ),
         _failed(story),
