@@ -86,7 +86,7 @@ def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
         link = _resident_megabytes(local.link.leashed.process.pid)
     from safetensors import safe_open
 
-    with safe_open(place / "run" / "model.safetensors", framework="np") as file:
+    with safe_open(place / "run" / "release" / "model.safetensors", framework="np") as file:
         numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
     return {
         "local": local,
