@@ -4,11 +4,11 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo federation test lint check docs reference bench torture clean
+.PHONY: demo federation test lint check docs reference wheels bench torture clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(wildcard src/sordino/kernels/source/*)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -27,15 +27,15 @@ lint: $(VENV)/.installed
 
 check: lint test
 
-$(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	touch $@
-
 reference: $(VENV)/.installed
 	$(BIN)/python -m sordino.reference.pages docs/reference
 
-docs: $(VENV)/.docs reference
+docs: reference
 	$(BIN)/mkdocs build --strict
+
+wheels: $(VENV)/.installed # one for any platform, and one with kernels for this one
+	SORDINO_PURE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"

@@ -2,14 +2,21 @@
 
 import copy
 import os
+import random
 
 # for processes that tests start: one test runs on each core
 os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", max_examples=200)
+settings.load_profile("explore" if os.environ.get("SORDINO_EXPLORE") else "same")
 
 TINY = {
     "name": "tiny",
@@ -32,6 +39,14 @@ def merged(base, changes):
             else value
         )
     return result
+
+
+@pytest.fixture(autouse=True)
+def same_draws():
+    """Tests that draw without a generator of their own draw the same each time, whatever ran before them."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,4 +1,4 @@
-"""All tests of the kernels in every form that this processor can run, where `make test` runs them in the best one."""
+"""All tests of the kernels in every form that this processor can run, on new examples: `make test` has the best form and the same ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[1]
 def kernel_forms(ground: Ground, outcome: Outcome) -> None:
     """One case for each form; those that cannot run here are named."""
     for form in FORMS:
-        env = {**os.environ, "SORDINO_KERNELS": form}
+        env = {**os.environ, "SORDINO_KERNELS": form, "SORDINO_EXPLORE": "1"}
         if _python(["-c", "from sordino.kernels.native import library; library()"], env).returncode:
             outcome.note(f"{form} kernels cannot run on this processor and were not tried")
             continue
         done = _python(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "tests/kernels"], env)
         why = None if done.returncode == 0 else done.stdout.strip().splitlines()[-1]
-        reproduction = f"SORDINO_KERNELS={form} python -m pytest tests/kernels"
+        reproduction = f"SORDINO_EXPLORE=1 SORDINO_KERNELS={form} python -m pytest tests/kernels"
         outcome.judge(why, case=f"{form} kernels", reproduction=reproduction)
 
 

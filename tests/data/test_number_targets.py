@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 import sordino
+from sordino.audit.attacks.attacking import attack_target
+from sordino.audit.target import Target as AuditTarget
 from sordino.core import SordinoError
 from sordino.data.source import SourceSettings, load
 from sordino.data.target import PARTS, Target, part_numbers
@@ -18,6 +20,7 @@ from sordino.experiment import experiment
 from sordino.gradients import ClippedGradients
 from sordino.gradients.fallback import vmap_gradients
 from sordino.gradients.losses import loss_per_example, mean_loss
+from sordino.recommend.stand_in import make_stand_in
 
 TARGET = {"kind": "number", "low": 0, "high": 50}
 
@@ -199,6 +202,30 @@ def test_arrays_have_numbers_too(tmp_path):
         load(SourceSettings(**options, target={"kind": "number", "low": 0, "high": 5}))
     with pytest.raises(SordinoError, match=r"must be whole numbers.*declare target = "):
         load(SourceSettings(**options))
+
+
+def test_an_array_of_numbers_is_learnt_from_python(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs = rng.random((120, 3))
+    data = sordino.Data(
+        (inputs, 10 * inputs[:, 0]), target={"kind": "number", "low": 0, "high": 10}, test="public-split"
+    )
+    privacy = sordino.Privacy(noise_multiplier=1.0, delta=1e-3)
+    result = sordino.Experiment(data=data, rounds=1, model="logistic", method="dp-sgd", privacy=privacy).run(
+        tmp_path / "run"
+    )
+    assert "MAE" in repr(result) and result.load().predict(inputs[:4]).shape == (4,)
+
+
+def test_recommend_says_that_it_tries_classes_alone(priced, tmp_path):
+    with pytest.raises(SordinoError, match="recommend tries settings on classes alone"):
+        make_stand_in(priced(), "digits", tmp_path / "out", folder=tmp_path)
+
+
+def test_attacks_say_that_they_need_classes(priced, tmp_path):
+    target = AuditTarget(experiment=experiment(priced()), folder=tmp_path, settled=None)
+    with pytest.raises(SordinoError, match="how sure a model is of a class"):
+        attack_target(target, tmp_path / "attack")
 
 
 def test_parts_of_a_range_cover_it():

@@ -33,6 +33,7 @@ class Data:
         alike_by_chance: says that test rows which equal a training row do so because the table is coarse.
         columns: of a frame, what each column holds, with public bounds: docs/data.md describes them.
         classes: the names of all classes, or how many there are.
+        target: where a number is learnt, its public bounds: {"kind": "number", "low": 0, "high": 25}.
         visibility: "private", unless the rows may be known to all.
         options: other settings of [data.options], such as {"resize": 28}.
 
@@ -50,6 +51,7 @@ class Data:
     alike_by_chance: bool = False
     columns: Mapping[str, Any] | Sequence[str] | None = None
     classes: Sequence[str] | int | None = None
+    target: Mapping[str, Any] | None = None
     visibility: Visibility = "private"
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,6 +104,7 @@ class Data:
             "client_column": OWNERS if self.owners is not None else self.client,
             "columns": list(columns) if isinstance(columns, Sequence) else columns,
             "classes": classes,
+            "target": None if self.target is None else dict(self.target),
         }
         return {name: value for name, value in said.items() if value is not None}
 

@@ -32,7 +32,7 @@ class Result(dict[str, Any]):
 
     @property
     def accuracy(self) -> float | None:
-        """Of the final model, as a share; None where it was not measured."""
+        """Of the final model, as a share; None where it was not measured. Of a number, one less MAE as a share of its range."""
         found: float | None = self["accuracy"]
         return found
 
@@ -68,6 +68,8 @@ class Result(dict[str, Any]):
 
     def __repr__(self) -> str:
         reached = "accuracy not measured" if self.accuracy is None else f"accuracy {self.accuracy:.1%}"
+        if self.get("mae") is not None:
+            reached = f"MAE {self['mae']:.4g}"
         return f"Result({self['name']!r}, {reached}, ε {self.view} = {self.epsilon[self.view]:.3g}, {self.folder})"
 
 

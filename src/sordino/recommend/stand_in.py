@@ -41,6 +41,11 @@ class StandIn:
 
 def make_stand_in(table: Table, proxy: str | None, out: Path, *, folder: Path) -> StandIn:
     """Part a public set into rows for starts, for clients and for tests, below `out`; relative paths begin in `folder`."""
+    if table["data"].get("options", {}).get("target") is not None:
+        raise SordinoError(
+            "recommend tries settings on classes alone, but [data.options] target says that a number is learnt; try settings with a sweep "
+            "on public data instead."
+        )
     public = _public_set(table, proxy)
     settings = public_settings(public, shape=(), where="start.data")
     with relative_to(folder):
