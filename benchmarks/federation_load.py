@@ -47,6 +47,7 @@ def measure() -> list[dict[str, object]]:
 def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
     from sordino.engine.flower.dealt_files import deal_out
     from sordino.engine.flower.local import LocalFederation
+    from sordino.engine.flower.mailbox import Mailbox
     from sordino.engine.run import Moment, run_experiment
     from sordino.experiment import experiment
 
@@ -65,7 +66,14 @@ def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
         "engine": {"evaluate_every": rounds},
     }
     dealt = deal_out(experiment(table), nodes=None, federation=place / "federation", folder=place / "data")
-    ends = []
+    ends, counts, close = [], {}, Mailbox.close
+
+    def counted(box: Mailbox) -> None:
+        """Bytes of the whole run, hand-shake included."""
+        counts.update(sent=box.sent_bytes, received=box.received_bytes)
+        close(box)
+
+    Mailbox.close = counted  # type: ignore[method-assign]
 
     def watch(moment: Moment) -> None:
         if moment.stage == "training":
@@ -78,7 +86,7 @@ def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
         link = _resident_megabytes(local.link.leashed.process.pid)
     from safetensors import safe_open
 
-    with safe_open(place / "run" / "model.safetensors", framework="np") as file:
+    with safe_open(place / "run" / "release" / "model.safetensors", framework="np") as file:
         numbers = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
     return {
         "local": local,
@@ -87,6 +95,8 @@ def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
         "MB waiting node": statistics.median(waiting),
         "MB worker": statistics.median(working),
         "MB SuperLink": link,
+        "kB to a node": counts["sent"] / nodes / 1e3,
+        "kB from a node": counts["received"] / nodes / 1e3,
     }
 
 

@@ -51,8 +51,12 @@ class Scene:
     @staticmethod
     @contextmanager
     def made(folder: Path) -> Iterator[Scene]:
+        """Nodes that allow everything, also methods without noise; a case sets limits of its own."""
         dealt = deal_out(experiment(BASE), nodes=None, federation=folder / "federation", folder=folder / "data")
-        with LocalFederation.new(folder / "federation", dealt.files, rehearsal=True) as local:
+        whole = LocalFederation.new(folder / "federation", dealt.files, rehearsal=True)
+        for name in whole.files:
+            (whole.provision.kit(name) / "limits.toml").write_text("")
+        with whole as local:
             yield Scene(folder=folder, local=local)
 
     @property

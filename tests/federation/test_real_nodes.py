@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,18 @@ def test_a_killed_worker_and_a_killed_superlink_do_not_end_a_run(at_nodes, local
     assert summary["rounds"] == 2
     assert [line.participants for line in read_lines(tmp_path / "run" / "ledger.jsonl")] == [(0, 1)] * 2
     assert all(found["releases"] + found["empty_turns"] == 2 for found in agree(local, tmp_path / "run"))
+
+
+def has_torch(pid):
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the proc file system")
+def test_only_the_process_beside_the_rows_has_torch_in_memory(at_nodes, local, tmp_path):
+    run_experiment(at_nodes(rounds=1, seed=7), tmp_path / "run")
+    for node in local.nodes.values():
+        assert has_torch(worker_of(node))
+        assert not has_torch(node.process.pid)
 
 
 def test_a_plan_beyond_a_nodes_limits_is_refused_with_its_reason(at_nodes, local, tmp_path):

@@ -40,6 +40,15 @@ def test_private_files_are_their_owners_alone(made):
     assert {stat.S_IMODE(path.stat().st_mode) for path in secret} == {0o600}
 
 
+def test_no_two_kits_ever_get_one_port_and_a_rotated_one_keeps_its_own(made):
+    made.remove(made.roster.active[0].name)
+    made.rotate("south")
+    made.add("later")
+    kits = [Kit.read(folder).facts for folder in (made.folder / "kits").iterdir()]
+    assert len({facts.local_port for facts in kits}) == len(kits) == 3
+    assert Kit.read(made.kit("south")).facts.local_port == 9095
+
+
 def test_a_kit_holds_what_a_node_needs(made):
     kit = Kit.read(made.kit("south"))
     assert kit.facts == NodeFacts(name="south", server="fed.example.org", port=18443, local_port=9095)

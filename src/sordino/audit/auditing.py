@@ -155,7 +155,9 @@ def audit_experiment(
         ground = make_ground(experiment, scratch=Path(scratch), settled=settled, declared=declared)
         promised = [view for view in promised_views(ground) if view in views]
         last = final_model and "public" in promised_views(ground)
-        level = (1 - confidence) / max(1, 3 * len(promised) + 2 + last + ground.parts.tariff.mechanism.moves_clip)
+        mechanism = ground.parts.tariff.mechanism
+        in_each = 3 + (mechanism.public_examples() is not None)
+        level = (1 - confidence) / max(1, in_each * len(promised) + 2 + last + mechanism.moves_clip)
         made = _all_runs(ground, promised, Path(scratch), budget_seconds, runs, progress) if promised else []
         replayed = [replay(experiment, scratch=Path(scratch), declared=declared)] if promised else []
         at_the_end = (

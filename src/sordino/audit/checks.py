@@ -80,24 +80,36 @@ def noise_checks(ground: Ground, runs: Sequence[CanaryRun], view: View, *, level
                 figures={"p_value": chance, "pairs": float(len(afresh))},
             )
         )
-    return found + _counts_check(runs, view, level=level)
+    return [*found, *_counts_check(runs, view, level=level), *_inside_check(runs, view, level=level)]
 
 
 def _counts_check(runs: Sequence[CanaryRun], view: View, *, level: float) -> list[Check]:
     """Two-sided, on the counts that move a clip: a canary that is in is never within it, one that is out always."""
     counts = [(run.coins[client], value, spread) for run in runs for client, value, spread in run.sights[view].counts]
-    if not counts:
+    standard = [(value - (not inside)) / spread for inside, value, spread in counts]
+    return _spread_check("counts noised as charged", "counts that move the clip", standard, view, level=level)
+
+
+def _inside_check(runs: Sequence[CanaryRun], view: View, *, level: float) -> list[Check]:
+    """Two-sided, on the noise where public rows span a subspace, which has a clip and a noise of its own."""
+    standard = [one for run in runs for one in run.sights[view].inside]
+    return _spread_check("noise in the subspace as charged", "numbers in the subspace", standard, view, level=level)
+
+
+def _spread_check(name: str, what: str, standard: Sequence[float], view: View, *, level: float) -> list[Check]:
+    """Whether these are standard normal by their squares; nothing where there are none."""
+    if not standard:
         return []
-    squares = sum(((value - (not inside)) / spread) ** 2 for inside, value, spread in counts)
-    chance = 2 * float(min(stats.chi2.cdf(squares, len(counts)), stats.chi2.sf(squares, len(counts))))
-    spread = float(squares / len(counts)) ** 0.5
+    squares = float(np.square(standard).sum())
+    chance = 2 * float(min(stats.chi2.cdf(squares, len(standard)), stats.chi2.sf(squares, len(standard))))
+    spread = (squares / len(standard)) ** 0.5
     return [
         Check(
-            name="counts noised as charged",
+            name=name,
             view=view,
             holds=chance >= level,
-            sentence=f"The noise of {len(counts):,} counts that move the clip has {spread:.3f} times the spread that was charged.",
-            figures={"p_value": chance, "counts": float(len(counts)), "spread": spread},
+            sentence=f"The noise of {len(standard):,} {what} has {spread:.3f} times the spread that was charged.",
+            figures={"p_value": chance, "draws": float(len(standard)), "spread": spread},
         )
     ]
 

@@ -21,7 +21,7 @@ from sordino.core import SordinoError
 from sordino.files import SECRET_FILE, locked, make_folder, write_whole
 from sordino.nodes.authority import CA_CERTIFICATE, SERVER_DAYS, Authority, check_address
 from sordino.nodes.keys import NodeKey, checked_public
-from sordino.nodes.kit import NODE_PORT, SERVER_PORT, Kit, NodeFacts, Port, read_toml
+from sordino.nodes.kit import NODE, NODE_PORT, SERVER_PORT, Kit, NodeFacts, Port, read_toml
 from sordino.nodes.pages import LIMITS_PAGE
 from sordino.nodes.roster import RosterFile, check_name
 from sordino.settings import validated
@@ -99,16 +99,16 @@ class Provision:
         key = None if public is not None else NodeKey.new()
         line = key.public if key is not None else _read_public(public)
         self.roster.add(name, line)
-        port = local_port or NODE_PORT + len(self.roster.active) - 1
-        return self._write(self._facts(name, port), key, line, limits)
+        return self._write(self._facts(name, local_port or self._unused_port()), key, line, limits)
 
     def rotate(self, name: str, *, public: Path | None = None) -> Kit:
         """Another key for a node; the old one no longer counts. Its limits and its state stay."""
         key = None if public is not None else NodeKey.new()
         line = key.public if key is not None else _read_public(public)
-        place = [member.name for member in self.roster.active].index(self.roster.member(name).name)
+        page = self.kit(name) / NODE
+        before = validated(NodeFacts, read_toml(page), where=NODE).local_port if page.is_file() else None
         self.roster.rotate(name, line)
-        return self._write(self._facts(name, NODE_PORT + place), key, line, LIMITS_PAGE)
+        return self._write(self._facts(name, before or self._unused_port()), key, line, LIMITS_PAGE)
 
     def remove(self, name: str) -> None:
         """Strike a node off the roster. Its kit, if it is still here, is left alone and is worth nothing."""
@@ -119,6 +119,10 @@ class Provision:
         Authority.read(self.folder / "authority").write_server(
             addresses or self.facts.addresses, self.server, days=days
         )
+
+    def _unused_port(self) -> int:
+        """One that no kit before had, so that all nodes can be tried on one machine: the roster grows with every kit."""
+        return NODE_PORT + len(self.roster.everybody) - 1
 
     def _facts(self, name: str, local_port: int) -> NodeFacts:
         return NodeFacts(name=name, server=self.facts.addresses[0], port=self.facts.port, local_port=local_port)

@@ -94,18 +94,19 @@ def _by_lbfgs(
     best, least = images.detach().clone(), float("inf")
 
     def closure() -> Tensor:
+        nonlocal best, least
         optimiser.zero_grad()
         made = gradient_of(seen.net, seen.space, seen.model, images, labels())
         distance = scale * (made - seen.gradient).square().sum()
         for one, slope in zip(sought, torch.autograd.grad(distance, sought), strict=True):
             one.grad = slope
+        if float(distance.detach()) < least:
+            best, least = images.detach().clone(), float(distance.detach())
         return distance
 
     for _ in range(max(1, iterations // 20)):
-        distance = float(optimiser.step(closure).detach())
-        if distance < least and bool(images.isfinite().all()):
-            best, least = images.detach().clone(), distance
-        if not bool(images.isfinite().all()) or distance < SAME:
+        optimiser.step(closure)
+        if not bool(images.isfinite().all()) or least < SAME:
             break
     return best, least
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from sordino.models import FlatSpace, Net
 Floats = NDArray[np.float64]
 CHUNK, AT_ONCE = 1024, 32
 LEAST_SPREAD = 1e-3
+SMALLEST_BATCH, LARGEST_BATCH = 32, 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ def train_shadows(
     inside = np.zeros((count, len(rows)), dtype=bool)
     for place in range(count):
         inside[place, rng.permutation(len(rows))[: max(1, round(share * len(rows)))]] = True
-    job = LocalSgd(epochs=epochs, batch_size=32, learning_rate=0.1, momentum=0.5)
+    job = _job(epochs, int(inside[0].sum()))
     found = np.zeros(inside.shape)
     for begin in range(0, count, AT_ONCE):
         some = range(begin, min(count, begin + AT_ONCE))
@@ -82,6 +84,13 @@ def train_shadows(
             found[place] = confidence(net, rows)
         progress(some[-1] + 1, count)
     return Shadows(inside=inside, confidence=found)
+
+
+def _job(epochs: int, rows: int) -> LocalSgd:
+    """Plain training; batches grow with the rows, and the rate with their root, because many small steps of many models take long."""
+    batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, rows // 32))
+    rate = 0.1 * math.sqrt(batch / SMALLEST_BATCH)
+    return LocalSgd(epochs=epochs, batch_size=batch, learning_rate=rate, momentum=0.5)
 
 
 def _trained(job: LocalSgd, nets: list[Net], own: list[Examples]) -> list[Tensor]:

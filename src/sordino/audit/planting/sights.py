@@ -83,6 +83,8 @@ class Sight:
         """In how many releases each canary could show."""
         self.blanks = Blanks()
         self.weights = Weights(shown=np.zeros(ground.canaries), expected=np.zeros(ground.canaries))
+        self.inside: list[float] = []
+        """Noise alone in the subspace of public rows, in multiples of the spread that was charged."""
         self.counts: list[tuple[int, float, float]] = []
         """Clients, the noisy count that each sent, and the spread of its noise."""
         mechanism = self._tariff.mechanism
@@ -147,6 +149,7 @@ class Sight:
                 self.scores[own[alike]] += seen.shown[alike] / spread**2
                 self.seen[own[alike]] += 1
         self.blanks.add(seen.blank, 1.0)
+        self.inside += seen.inside.tolist()
 
     def _score(
         self, canaries: NDArray[np.int64], shown: Floats, number: int, clip: float, spread: float, rate: float
@@ -175,6 +178,8 @@ class _Turn:
     shown: Floats
     spread: Floats
     blank: Tensor
+    inside: Floats = field(default_factory=lambda: np.zeros(0))
+    """The same where public rows span a subspace."""
 
 
 def _in_and_out_of_subspace(
@@ -192,15 +197,11 @@ def _in_and_out_of_subspace(
     count = min(ground.shared, len(own))
     weight = both**-2 / (both**-2 + spread[:count] ** -2)
     outside[:count] = weight * public[:count] + (1 - weight) * outside[:count]
-    blank = np.concatenate(
-        [
-            shown[ground.canaries : ground.canaries + BLANKS]
-            / (rest.clip_bound * rest.noise_multiplier * math.sqrt(steps)),
-            public[ground.shared :] / both,
-        ]
-    )
+    blank = shown[ground.canaries : ground.canaries + BLANKS]
+    blank = blank / (rest.clip_bound * rest.noise_multiplier * math.sqrt(steps))
+    inside = public[ground.shared :] / both
     spread[:count] = (both**-2 + spread[:count] ** -2) ** -0.5
-    return _Turn(outside, spread, torch.from_numpy(blank))
+    return _Turn(outside, spread, torch.from_numpy(blank), inside)
 
 
 def _spread(tariff: Tariff, round_number: int, clip: float, client: int = 0) -> float:

@@ -98,7 +98,9 @@ EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "local, laplace": lambda: _table(privacy={"noise": "local", "mechanism": "laplace"}),
     "steps on examples": lambda: _table(STEPS, clients=2),
     "one step, large rate": lambda: _table({**STEPS, "batch_size": 300, "local_steps": 1}, clients=2),
-    "steps, gep": lambda: _table(STEPS, clients=2, privacy={"mechanism": GEP}),
+    "steps, gep": lambda: _table(
+        {"name": "dp-sgd", "batch_size": "full"}, clients=24, rounds=3, privacy={"mechanism": GEP}
+    ),
     "turns, banded": lambda: _table(rounds=9, privacy={"mechanism": "banded", "participation_cap": 3}),
     "groups clipped apart": lambda: _table(
         {"name": "dp-sgd", "batch_size": "full"},

@@ -42,21 +42,18 @@ def main() -> None:
     write_whole(given.state / _SECRET, secret, mode=SECRET_FILE)
     attendant = _attendant(kit, secret, given, bell)
     threading.Thread(target=attendant.serve, daemon=True).start()
-    try:
-        _run_supernode(kit, given.state / _SECRET)
-    except SystemExit as ended:
-        attendant.worker.stop()
-        if not ended.code:
-            raise
-        _say(
-            f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s."
-        )
-        time.sleep(AGAIN_SECONDS)
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    _run_supernode(kit, given.state / _SECRET)
+    attendant.worker.stop()
+    _say(f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s.")
+    time.sleep(AGAIN_SECONDS)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def _run_supernode(kit: Kit, secret: Path) -> None:
-    """Flower's own main; it returns by `SystemExit`."""
+    """Flower's own main, until it gives up: by `SystemExit`, or by returning, as where the SuperLink's certificate has run out.
+
+    Its other threads would go on then, without a connection. Where somebody ends the process in good order, that is not caught.
+    """
     sys.argv = [
         "flower-supernode",
         *("--superlink", kit.facts.address),
@@ -67,7 +64,11 @@ def _run_supernode(kit: Kit, secret: Path) -> None:
         *("--isolation", "process"),
         *("--superexec-auth-secret-file", str(secret)),
     ]
-    flower_supernode()
+    try:
+        flower_supernode()
+    except SystemExit as ended:
+        if not ended.code:
+            raise
 
 
 def _attendant(kit: Kit, secret: bytes, given: argparse.Namespace, bell: Bell) -> Attendant:
