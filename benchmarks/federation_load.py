@@ -106,4 +106,6 @@ def _resident_megabytes(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Of all threads of a process: a node starts its worker from one of them."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(found) for task in tasks for found in (task / "children").read_text().split()]
