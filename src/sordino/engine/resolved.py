@@ -77,7 +77,7 @@ class Resolved:
 
 def _refuse_silent_random_source(experiment: Experiment) -> None:
     """A source model that stays frozen is worth what it was trained for: random weights are used where a person says so alone."""
-    if experiment.tuning["name"] == "reprogram" and "start" not in experiment.model_fields_set:
+    if experiment.tuning.get("name") == "reprogram" and "start" not in experiment.model_fields_set:
         raise SordinoError(
             "[tuning] name = 'reprogram' trains a border around a source model that stays as it is, and without [start] that is random; "
             "name what it is trained on, as in [start] name = 'standard', or say start = 'scratch' to mean random weights."
