@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tomllib
 from pathlib import Path
 
+from sordino.kernels.native import SWITCH
 from torture.ground import Ground
+from torture.own_tests import ROOT, run_python
 from torture.report import Outcome
 from torture.tree import Unable
 
 WATCH = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
-LONGEST_SECONDS = 1800
 FORM = "portable"
 """Sources are the same in every form, and this one runs on every processor."""
-ROOT = Path(__file__).parents[1]
 
 READS_TOO_FAR = """
 import torch
@@ -65,21 +63,13 @@ def _watched_copy(folder: Path) -> Path:
 def _run(command: list[str], source: Path) -> subprocess.CompletedProcess[str]:
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
     env = {
-        **os.environ,
         "PYTHONPATH": str(source),
         "LD_PRELOAD": runtime.stdout.strip(),
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "print_stacktrace=1",
+        SWITCH: FORM,
     }
-    return subprocess.run(
-        [sys.executable, *command],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=env,
-        cwd=ROOT,
-        timeout=LONGEST_SECONDS,
-    )
+    return run_python(command, env)
 
 
 def _failure(done: subprocess.CompletedProcess[str]) -> str | None:

@@ -81,6 +81,18 @@ def test_lengths(used: str) -> None:
     assert sums_of_squares([row])[0] == pytest.approx(float(row.double().square().sum()), rel=1e-12)
 
 
+@pytest.mark.parametrize(("machine", "expected"), [("x86_64", ["avx512", "avx2"]), ("aarch64", list(FORMS))])
+def test_forms_that_are_used_unasked(machine: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr("sordino.kernels.native.platform.machine", lambda: machine)
+    monkeypatch.setattr("sordino.kernels.native._load", tried.append)
+    library.cache_clear()
+    assert library() is None
+    assert tried == expected
+    library.cache_clear()
+
+
 def test_a_form_that_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sordino.kernels.native._load", lambda form: None)
     for wished, words in (("avx512", "cannot run or that were not built"), ("sse9", "must be one of off, avx512")):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +21,7 @@ SWITCH = "SORDINO_KERNELS"
 
 OFF = "off"
 FORMS = ("avx512", "avx2", "portable")
-"""The same sources, compiled for processors with these instructions or for any; the first that runs here is used."""
+"""The same sources, compiled for processors with these instructions or for any."""
 
 NUMBERS_PER_THREAD = 32_768
 
@@ -47,7 +49,7 @@ def library() -> ctypes.CDLL | None:
     wished = form_wished()
     if wished == OFF:
         return None
-    for form in FORMS if wished is None else [wished]:
+    for form in _by_themselves() if wished is None else [wished]:
         if (loaded := _load(form)) is not None:
             loaded.form = form  # type: ignore[attr-defined]
             return loaded
@@ -57,6 +59,11 @@ def library() -> ctypes.CDLL | None:
             "where a C compiler is."
         )
     return None
+
+
+def _by_themselves() -> Sequence[str]:
+    """The forms that are used unasked, the first that runs. On x86-64 the portable one is not: it was not measured against torch."""
+    return FORMS[:-1] if platform.machine().lower() in ("x86_64", "amd64") else FORMS
 
 
 def form_wished() -> str | None:
@@ -80,8 +87,8 @@ def about_missing() -> list[str]:
     if library() is not None or form_wished() == OFF:
         return []
     return [
-        "No compiled kernels were found, so torch is used alone, which is slower on small and convolutional models; install sordino "
-        f"where a C compiler is, or set {SWITCH}={OFF} if that is as it should be."
+        "No compiled kernels for this processor were found, so torch is used alone, which is slower on small and convolutional "
+        f"models; install sordino where a C compiler is, or set {SWITCH}={OFF} if that is as it should be."
     ]
 
 
