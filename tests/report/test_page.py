@@ -156,7 +156,9 @@ def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
     attack = {
         "picture": "images.png",
         "membership": [member],
-        "inversion": [{**inverted, "realistic": True, "why": ""}],
+        "inversion": [
+            {**inverted, "realistic": True, "why": "", "images": {"truth": [0, 0, 2, 2], "found": [2, 2, 9, 9]}}
+        ],
     }
     (run / "audit.json").write_text(to_json(audit))
     (run / "attack.json").write_text(to_json(attack))
@@ -168,7 +170,8 @@ def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
     assert "nothing is promised here" in told
     assert "noise &lt;as&gt; charged" in told
     assert "Membership by lira, public view: AUC 0.550" in told
-    assert 'src="data:image/png;base64,' in page
+    assert "One image in the step" in told and page.count('src="data:image/png;base64,') == 2
+    assert 'alt="dlg, no defence 31.0 dB"' in page
     (run / "attack.json").write_text(to_json({**attack, "picture": "../run/../../secret.png"}))
     (run / "audit.json").write_text(to_json({**audit, "holds": False}))
     page = page_of([run], tmp_path / "page.html")
