@@ -66,8 +66,9 @@ def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] =
 
 def _absences(summary: Mapping[str, Any]) -> list[str]:
     """One sentence for each client that left seats empty; a release says nothing of them."""
+    names = summary.get("client_names", ())
     return [
-        f"Client {client} missed {one['times']} {'turn' if one['times'] == 1 else 'turns'}, because {one['because']}. Sums went "
+        f"{escape(names[int(client)]) if names else f'Client {client}'} missed {one['times']} {'turn' if one['times'] == 1 else 'turns'}, because {one['because']}. Sums went "
         "without it, with noise in its place where each client brings a share; ε is as planned."
         for client, one in summary.get("missing", {}).items()
     ]
