@@ -51,7 +51,9 @@ def test_a_number_is_exported_in_its_own_unit(tmp_path):
     target = {"kind": "number", "low": 5, "high": 45}
     data = sordino.Data((inputs, 5 + 40 * inputs[:, 0]), target=target, test="public-split")
     privacy = {"noise_multiplier": 1.0, "delta": 1e-2, "view": "server"}
-    sordino.Experiment(data=data, model="logistic", method="dp-sgd", rounds=2, privacy=privacy).run(out=tmp_path / "run")
+    sordino.Experiment(data=data, model="logistic", method="dp-sgd", rounds=2, privacy=privacy).run(
+        out=tmp_path / "run"
+    )
     expected = sordino.load(tmp_path / "run").predict(inputs)
     assert np.ptp(expected) > 1
     write_export(tmp_path / "run", tmp_path / "script", "torchscript")
