@@ -17,7 +17,7 @@ from sordino.core import View
 from sordino.data.beside import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
-from sordino.engine.bought_means import mean_facts
+from sordino.engine.bought_statistics import statistic_facts
 from sordino.engine.building import Model, check_start, start_facts
 from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
@@ -173,7 +173,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **method.plan_facts(experiment.rounds),
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
-            **mean_facts(resolved),
+            **statistic_facts(resolved),
             **tariff.noise_facts(),
             **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
