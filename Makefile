@@ -35,6 +35,7 @@ docs: reference
 	$(BIN)/mkdocs build --strict
 
 wheels: $(VENV)/.installed # one for any platform, and one with kernels for this one
+	rm -rf build dist
 	SORDINO_PURE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
