@@ -17,6 +17,7 @@ demo: $(VENV)/.installed
 federation: $(VENV)/.installed
 	$(BIN)/sordino federate examples/federation.toml $(FEDERATION)
 
+test: export PYTHONDONTWRITEBYTECODE := # many tests start Python, which then need not compile the package again
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
@@ -34,6 +35,7 @@ docs: reference
 	$(BIN)/mkdocs build --strict
 
 wheels: $(VENV)/.installed # one for any platform, and one with kernels for this one
+	rm -rf build dist
 	SORDINO_PURE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 

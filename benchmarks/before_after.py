@@ -19,6 +19,7 @@ from rich.table import Table
 
 from benchmarks.bench_models import WORKLOADS
 from benchmarks.dp_sgd_contenders import WITH_NOISE
+from benchmarks.dp_sgd_step import TORCH_ALONE
 from benchmarks.lockstep import ROOT, Contestant
 from benchmarks.round_jobs import ROUND_JOBS
 
@@ -48,7 +49,8 @@ def main() -> int:
 
 def _jobs(word: str) -> dict[str, list[str]]:
     rounds = {f"round, {name}": ["-m", "benchmarks.rounds", name] for name in ROUND_JOBS}
-    steps = {f"step, {one.name}": ["-m", "benchmarks.dp_sgd_step", one.name, ""] for one in WORKLOADS}
+    # The setting that times the plain and the private step and nobody else's; kernels stay on, since no variable says otherwise.
+    steps = {f"step, {one.name}": ["-m", "benchmarks.dp_sgd_step", one.name, TORCH_ALONE] for one in WORKLOADS}
     return {title: arguments for title, arguments in {**rounds, **steps}.items() if word in title}
 
 

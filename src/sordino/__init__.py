@@ -4,7 +4,7 @@ An experiment is a file or an object, with the same fields:
 
     import sordino
 
-    sordino.plan("experiment.toml")                  # what it will promise; touches no private data
+    sordino.plan("experiment.toml")                  # what it will promise; trains nothing
     result = sordino.run("experiment.toml")          # runs/experiment holds the record
     sordino.load("runs/experiment").predict(frame)   # the trained model in use
 
@@ -99,7 +99,7 @@ def run(
 
 
 def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
-    """Work out noise, ε per view, memory and time of an experiment, without touching private data.
+    """Work out noise, ε per view, memory and time of an experiment of public facts; bad rows are refused as a run refuses them.
 
     >>> sordino.plan("experiment.toml").epsilon["server"].epsilon
     """

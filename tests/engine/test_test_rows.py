@@ -114,14 +114,12 @@ def test_a_test_source_leaves_all_rows_for_training(tiny, tmp_path):
     assert sum(sordino.plan(table).tariff.sizes) == 1797
 
 
-def test_private_rows_in_a_test_source_stop_the_run(tiny, tmp_path):
+def test_private_rows_in_a_test_source_stop_plan_and_run(tiny, tmp_path):
     train = images(tmp_path / "train.npz", count=60, start=50)
     test = images(tmp_path / "test.npz", count=20, start=100)
     data = {"source": train, "clients": 4, "partition": {"name": "iid"}, "test": {"source": test}}
-    refused(
-        lambda: sordino.run(tiny(data=data), out=tmp_path / "run"),
-        "10 rows of the test source .*test.npz' are also rows of the private set .*train.npz'",
-    )
+    for act in (lambda: sordino.plan(tiny(data=data)), lambda: sordino.run(tiny(data=data), out=tmp_path / "run")):
+        refused(act, "10 rows of the test source .*test.npz' are also rows of the private set .*train.npz'")
     assert not (tmp_path / "run").exists()
 
 

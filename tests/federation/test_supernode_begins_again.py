@@ -12,6 +12,9 @@ class Again(Exception):
     """In place of the process that would take over."""
 
 
+slept = []
+
+
 @pytest.fixture
 def node(tmp_path, monkeypatch):
     """`node(ends)`: what becomes of a node's process whose SuperNode ends like this."""
@@ -25,12 +28,18 @@ def node(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["node", "0", f"--kit={kit.folder}", *places])
         monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "some.module", "0"])
         monkeypatch.setattr(supernode_process, "set_pace", lambda bell: None)
-        monkeypatch.setattr(supernode_process, "AGAIN_SECONDS", 0.0)
+        slept.clear()
+        monkeypatch.setattr(supernode_process.time, "sleep", slept.append)
         monkeypatch.setattr(supernode_process, "flower_supernode", ends)
         monkeypatch.setattr(supernode_process.os, "execv", take_over)
         supernode_process.main()
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def first_try(monkeypatch):
+    monkeypatch.setenv(supernode_process.TRIES, "0")
 
 
 def exits(code):
@@ -51,3 +60,22 @@ def test_a_supernode_that_gives_up_is_begun_again_as_it_was(node, ends, capsys):
 def test_a_supernode_that_its_operator_ends_is_not_begun_again(node):
     with pytest.raises(SystemExit):
         node(exits(0))
+
+
+def test_a_node_that_is_turned_away_again_and_again_asks_less_often(node):
+    waits = []
+    for _ in range(9):
+        with pytest.raises(Again):
+            node(exits(1))
+        waits.append(sum(slept))
+    assert waits[:3] == [2, 2, 2]
+    assert waits == sorted(waits)
+    assert waits[-1] == supernode_process.LONGEST_SECONDS
+
+
+def test_a_node_that_had_been_let_in_does_not_wait_longer_for_it(node, monkeypatch):
+    monkeypatch.setenv(supernode_process.TRIES, "7")
+    monkeypatch.setattr(supernode_process, "SETTLED_SECONDS", 0.0)
+    with pytest.raises(Again):
+        node(exits(1))
+    assert supernode_process.os.environ[supernode_process.TRIES] == "1"

@@ -46,6 +46,26 @@ def test_onnx_answers_alike(run, tmp_path):
     assert found == pytest.approx(sordino.load(run).predict_proba(images()), abs=1e-5)
 
 
+def test_a_number_is_exported_in_its_own_unit(tmp_path):
+    inputs = np.random.default_rng(1).random((120, 2), np.float32)
+    target = {"kind": "number", "low": 5, "high": 45}
+    data = sordino.Data((inputs, 5 + 40 * inputs[:, 0]), target=target, test="public-split")
+    privacy = {"noise_multiplier": 1.0, "delta": 1e-2, "view": "server"}
+    sordino.Experiment(data=data, model="logistic", method="dp-sgd", rounds=2, privacy=privacy).run(
+        out=tmp_path / "run"
+    )
+    expected = sordino.load(tmp_path / "run").predict(inputs)
+    assert np.ptp(expected) > 1
+    write_export(tmp_path / "run", tmp_path / "script", "torchscript")
+    script = torch.jit.load(tmp_path / "script" / "model.pt")
+    assert script(torch.from_numpy(inputs)).detach().numpy() == pytest.approx(expected, abs=1e-4)
+    pytest.importorskip("onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession
+    write_export(tmp_path / "run", tmp_path / "onnx", "onnx")
+    (found,) = session(tmp_path / "onnx" / "model.onnx").run(["prediction"], {"inputs": inputs})
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
 def test_the_card_has_the_head_that_hubs_read_and_epsilon_of_every_view(run, tmp_path):
     write_export(run, tmp_path / "out", "torchscript")
     text = (tmp_path / "out" / "README.md").read_text()

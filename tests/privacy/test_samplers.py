@@ -72,6 +72,13 @@ def test_a_bounded_poisson_cohort_never_passes_its_seats():
     assert max(len(cohort) for cohort in draws(sampler, 500)) <= sampler.seats < 200
 
 
+@pytest.mark.parametrize("cap", [None, 3, 2])
+@pytest.mark.parametrize("clients", [4, 5, 9])
+def test_there_are_no_more_seats_than_clients_in_the_largest_pool(clients, cap):
+    sampler = Poisson(clients=clients, rounds=6, expected_cohort=1, participation_cap=cap, bounded=True)
+    assert sampler.seats == min(5, max(len(sampler.pool(number)) for number in range(6)))
+
+
 def test_the_same_round_is_always_drawn_the_same_way():
     sampler = Poisson(clients=50, rounds=9, expected_cohort=5)
     assert sampler.draw(3, SeededNoise(1)).tolist() == sampler.draw(3, SeededNoise(1)).tolist()

@@ -42,7 +42,7 @@ def plan(
     all_accountants: Annotated[bool, typer.Option("--all-accountants", help="Show RDP beside PLD too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Work out noise, ε per view, memory and time, without touching private data."""
+    """Work out noise, ε per view, memory and time, and refuse what a run would refuse; nothing is trained."""
     with quick_imports():
         from sordino.engine.plan import make_plan
         from sordino.experiment import read

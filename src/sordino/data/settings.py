@@ -92,7 +92,7 @@ class SourceSettings:
     na: tuple[str, ...] = MISSING_WORDS
     """Words that stand for a missing value."""
     bought_epsilon: float | None = None
-    """What the means of columns with missing = "bought" cost together, of each client's budget."""
+    """What the statistics of columns with missing or scaling = "bought" cost together, of each client's budget."""
 
     @property
     def declared_classes(self) -> tuple[str, ...]:
@@ -193,16 +193,25 @@ class SourceSettings:
         _ = self.dialect
 
     def _check_bought(self) -> None:
-        bought = [name for name, column in self.declared_columns.items() if column.bought]
+        bought = {name: column for name, column in self.declared_columns.items() if column.bought}
         if bought and self.bought_epsilon is None:
+            name, column = next(iter(bought.items()))
+            key, instead = (
+                ("missing", "give missing a number") if column.buys_missing else ("scaling", "leave scaling out")
+            )
             raise SordinoError(
-                f"columns.{bought[0]} has missing = 'bought', which has a price; set bought_epsilon in [data.options], such as "
-                "bought_epsilon = 0.1, or give missing a number."
+                f"columns.{name} has {key} = 'bought', which has a price; set bought_epsilon in [data.options], such as "
+                f"bought_epsilon = 0.1, or {instead}."
             )
         if self.bought_epsilon is not None and not (bought and 0 < self.bought_epsilon < math.inf):
             raise SordinoError(
-                f"bought_epsilon should be above 0, and pay for columns with missing = 'bought', but got {self.bought_epsilon:g} and "
-                f"{len(bought)} such columns; correct it, or leave it out."
+                f"bought_epsilon should be above 0, and pay for columns with missing or scaling = 'bought', but got "
+                f"{self.bought_epsilon:g} and {len(bought)} such columns; correct it, or leave it out."
+            )
+        if bought and (self.mean or self.std or self.scale is not None):
+            raise SordinoError(
+                f"columns.{next(iter(bought))} buys statistics, but mean, std or scale in [data.options] changes all columns as well; "
+                "leave these out."
             )
 
     def _check_normalisation(self) -> None:

@@ -29,6 +29,7 @@ from sordino.data.target import Target, part_numbers
 from sordino.data.tokenizer import Tokenizer
 
 __all__ = [
+    "Bought",
     "KnownSource",
     "Source",
     "SourceFacts",
@@ -51,6 +52,14 @@ class Origin:
     settings: SourceSettings
     seed: int
     test: EvaluationRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bought:
+    """What was released of a column: mean and deviation of what a model is fed, in the scale of the bounds."""
+
+    place: float
+    deviation: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,24 +95,34 @@ class Source:
 
     @property
     def bought(self) -> dict[str, int]:
-        """Columns whose missing values wait for a released mean: by name, the place among the numbers of a row."""
+        """Columns that wait for released statistics: by name, the place among the numbers of a row."""
         places = accumulate((column.width for column in self.layout.values()), initial=0)
         return {
             name: place for (name, column), place in zip(self.layout.items(), places, strict=False) if column.bought
         }
 
-    def with_missing(self, means: Mapping[str, float]) -> Source:
-        """The same rows with these means, each in its column's own unit, in place of missing values."""
-        constants, layout = [0.0] * self.shape[0], dict(self.layout)
-        for name, mean in means.items():
-            column = layout[name]
+    def with_bought(self, statistics: Mapping[str, Bought]) -> Source:
+        """The same rows, filled and scaled by these statistics."""
+        missing, mean, deviation = ([value] * self.shape[0] for value in (0.0, 0.0, 1.0))
+        layout = dict(self.layout)
+        for name, found in statistics.items():
+            column, at = layout[name], self.bought[name]
             assert isinstance(column, Number)
-            layout[name] = dataclasses.replace(column, missing=mean)
-            constants[self.bought[name]] = column.scaled_value(mean)
-        filled = dataclasses.replace(self.train.normalisation, missing=tuple(constants))
+            if column.buys_missing:
+                missing[at] = found.place
+                layout[name] = dataclasses.replace(column, missing=column.unscaled_value(found.place))
+            if column.buys_scaling:
+                mean[at], deviation[at] = found.place, found.deviation
+        usual = self.train.normalisation
+        scaled = any(isinstance(column, Number) and column.buys_scaling for column in layout.values())
+        made = dataclasses.replace(
+            usual,
+            missing=tuple(missing) if any(self.layout[name].buys_missing for name in statistics) else usual.missing,
+            mean=tuple(mean) if scaled else usual.mean,
+            std=tuple(deviation) if scaled else usual.std,
+        )
         train, test = (
-            None if part is None else dataclasses.replace(part, normalisation=filled)
-            for part in (self.train, self.test)
+            None if part is None else dataclasses.replace(part, normalisation=made) for part in (self.train, self.test)
         )
         assert train is not None
         return dataclasses.replace(self, train=train, test=test, layout=layout)
@@ -111,8 +130,9 @@ class Source:
     def _known(self, examples: Examples) -> Tensor:
         """Which numbers are fit to be learnt from: finite ones, and NaN where a mean will take its place."""
         found = examples.inputs.isfinite()
-        for place in self.bought.values():
-            found[:, place] |= examples.inputs[:, place].isnan()
+        for name, place in self.bought.items():
+            if self.layout[name].buys_missing:
+                found[:, place] |= examples.inputs[:, place].isnan()
         return found if not examples.normalisation.missing else found | examples.inputs.isnan()
 
     @property

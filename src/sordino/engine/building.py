@@ -119,14 +119,18 @@ def start_context(resolved: Resolved, source: Source, task: Task, *, folder: Pat
     )
 
 
-def check_start(resolved: Resolved, model: Model, *, folder: Path) -> list[str]:
-    """Refuse a start that no run could make, without making it; returns what must be said of it."""
-    facts = StartFacts(
+def start_facts(resolved: Resolved, model: Model, *, folder: Path) -> StartFacts:
+    """What a start may know of an experiment whose data have not been loaded."""
+    return StartFacts(
         shape=model.built_for.shape,
         classes=model.built_for.classes,
         seed=resolved.experiment.seed,
         folder=folder,
         private=PrivateData(settings=resolved.source),
     )
+
+
+def check_start(resolved: Resolved, model: Model, facts: StartFacts) -> list[str]:
+    """Refuse a start that no run could make, without making it; returns what must be said of it."""
     resolved.start.check(model.built, facts)
     return resolved.start.warnings(facts)

@@ -1,4 +1,4 @@
-"""The plan: noise, ε per view, memory and time, worked out before any private value is touched."""
+"""The plan: noise, ε per view, memory and time, worked out of public facts before anything is trained."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sordino.core import View
 from sordino.data.beside import relative_to
 from sordino.data.settings import SourceFacts
 from sordino.data.source import describe
-from sordino.engine.bought_means import mean_facts
-from sordino.engine.building import Model, check_start
+from sordino.engine.bought_statistics import statistic_facts
+from sordino.engine.building import Model, check_start, start_facts
 from sordino.engine.client_names import client_names
 from sordino.engine.dealing import client_sizes
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
@@ -26,6 +26,7 @@ from sordino.engine.features import frozen_body
 from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.process_cost import process_facts
 from sordino.engine.resolved import resolve
+from sordino.engine.row_checks import data_bytes, refuse_bad_rows
 from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
 from sordino.engine.simulate.dropping import check_dropping
@@ -119,8 +120,9 @@ def _one_thread() -> Iterator[None]:
 def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: Path | None = None) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
-    What a run would refuse is refused here. Each client's number of rows, which is declared public, is learnt by making the
-    simulated partition from the labels; nothing else of the data is read. Relative paths begin in `folder`.
+    What a run would refuse is refused here, and rows are looked at for that alone. Each client's number of rows, which is declared
+    public, is learnt by making the simulated partition from the labels; no figure depends on anything else of the data. Relative
+    paths begin in `folder`.
     """
     look_beside(folder or Path.cwd())
     with relative_to(folder or Path.cwd()):
@@ -139,7 +141,8 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
     resolved, tariff, model = parts.resolved, parts.tariff, parts.model
     each = tariff.each(experiment.privacy)
     method, net, space = resolved.method, model.net, parts.spaces[-1]
-    start_warnings = check_start(resolved, model, folder=folder)
+    known_to_start = start_facts(resolved, model, folder=folder)
+    start_warnings = check_start(resolved, model, known_to_start)
     rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
     seconds = sum(
@@ -156,6 +159,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(resolved, facts),
             *facts.notes,
+            *refuse_bad_rows(resolved, facts, known_to_start),
             *start_warnings,
             *_about_unequal(each, experiment.privacy),
             *about_missing(),
@@ -169,7 +173,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **method.plan_facts(experiment.rounds),
             **tuning.plan_facts(net),
             **tuning.choice_facts(net, noise_facts(resolved, tariff, sizes)),
-            **mean_facts(resolved),
+            **statistic_facts(resolved),
             **tariff.noise_facts(),
             **turn_facts(resolved, tariff, sizes=sizes),
             **tariff.spare_facts(experiment.privacy),
@@ -196,13 +200,8 @@ def _traffic(method: Method, space: FlatSpace) -> int:
 
 def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
     """Data, the active cohort's models, updates and noise, what the mechanism keeps, and the model in work."""
-    data = (
-        (facts.n_train + facts.n_test)
-        * torch.Size(facts.shape).numel()
-        * (1 if facts.kind == "image" else BYTES_PER_NUMBER)
-    )
     cohort, kept = round(tariff.sampler.expected_cohort), tariff.mechanism.kept_vectors
-    return data + (3 * cohort + 8 + kept) * space.size * BYTES_PER_NUMBER
+    return data_bytes(facts) + (3 * cohort + 8 + kept) * space.size * BYTES_PER_NUMBER
 
 
 def _seconds_per_round(

@@ -8,7 +8,6 @@ from typing import Any
 
 from sordino.core import SordinoError
 from sordino.data.beside import relative_to
-from sordino.data.public import public_source
 from sordino.engine.building import start_context
 from sordino.engine.dealing import load_source
 from sordino.engine.evaluate import accuracy
@@ -43,7 +42,8 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         record = trained.record
         net = context.build(record["classes"], record["seed"]).to(device)
         load_weights(net, trained.weights, origin="the pre-trained model")
-        public = public_source(start.public_data, shape=context.shape, seed=record["seed"], where="start.data")
+        public = start.load_public(context)
+    assert public is not None
     record = {**record, "public_test_accuracy": accuracy(net, public.public_test, device)}
     dataclasses.replace(trained, record=record).write(out)
     return record

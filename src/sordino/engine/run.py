@@ -16,8 +16,7 @@ from sordino.core import SordinoError
 from sordino.data.beside import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
-from sordino.engine.bought_means import buy_means
-from sordino.engine.dealing import Federated
+from sordino.engine.bought_statistics import BOUGHT, buy_statistics, with_bought
 from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import GO_ON, FederationServer, TooFew
 from sordino.engine.logged import LOG, logged
@@ -65,8 +64,6 @@ class Moment:
 
 
 Watcher = Callable[[Moment], None]
-BOUGHT = "bought means"
-"""The entry of a checkpoint that keeps what takes the place of missing values; released, so not secret."""
 MOST_REPEATS = 5
 """How often a round that too few answered is played in a row before the run stops."""
 
@@ -185,20 +182,12 @@ class _Run:
             self._save(0)
 
     def _fill(self, bought: torch.Tensor | None) -> torch.Tensor | None:
-        """Put means in place of missing values: those of the checkpoint, or new ones, which are charged; nothing where none are asked."""
-        setup, source = self.setup, self.setup.loaded.source
-        if not source.bought:
+        """Go on with rows filled and scaled by what the checkpoint has, or what is bought now; as they are where nothing is asked."""
+        if not self.setup.loaded.source.bought:
             return None
-        if bought is None:
-            model = setup.space.read(setup.net)
-            means = buy_means(
-                setup.resolved, source, setup.loaded.sizes, lambda survey: ask_clients(self.federation, survey, model)
-            )
-            bought = torch.tensor(list(means.values()), dtype=torch.float64)
-        filled = source.with_missing(dict(zip(source.bought, bought.tolist(), strict=True)))
-        assert isinstance(setup.loaded, Federated)
-        self.setup = dataclasses.replace(setup, loaded=dataclasses.replace(setup.loaded, source=filled))
-        self._move_to(setup.phases[0])
+        bought = buy_statistics(self.setup, self.federation) if bought is None else bought
+        self.setup = with_bought(self.setup, bought)
+        self._move_to(self.setup.phases[0])
         return bought
 
     def _enter(self, *, fresh: bool) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from sordino.core import VIEWS
 from sordino.data.examples import Examples
-from sordino.engine.bought_means import charges_for_means, refuse_cached_means
+from sordino.engine.bought_statistics import charges_for_statistics, refuse_cached_statistics
 from sordino.engine.building import Model, make_model, make_phases, shared_space, start_context
 from sordino.engine.dealing import Federated, federate
 from sordino.engine.evaluation_rows import refuse_silent_split
@@ -100,14 +100,16 @@ def make_parts(
     """
     resolved = with_batches(resolved, sizes)
     resolved.method.plan_facts(resolved.experiment.rounds)
-    before = Counter(resolved.tuning.charges_before(run_facts(resolved, sizes))) + Counter(charges_for_means(resolved))
+    before = Counter(resolved.tuning.charges_before(run_facts(resolved, sizes))) + Counter(
+        charges_for_statistics(resolved)
+    )
     tariff = make_tariff(resolved, clients=len(sizes), sizes=sizes, before=before, settled=settled)
     for view in VIEWS:
         tariff.worst_bills(view)
     check_public_sets(resolved, task)
     model = make_model(resolved, task, vocabulary=vocabulary)
     phases = make_phases(resolved, model.net)
-    refuse_cached_means(resolved, model.net, phases)
+    refuse_cached_statistics(resolved, model.net, phases)
     spaces = tuple(shared_space(resolved, model.net, phase.trainable) for phase in phases)
     resolved = with_steps(resolved, tariff, sizes, parameters=max(space.size for space in spaces))
     return Parts(model=model, phases=phases, spaces=spaces, tariff=tariff, resolved=resolved)

@@ -97,7 +97,7 @@ class Experiment:
         }
 
     def plan(self) -> Plan:
-        """Noise, ε per view, memory and time, without touching private data."""
+        """Noise, ε per view, memory and time, worked out of public facts; bad rows are refused as a run refuses them."""
         with self._objects():
             return make_plan(self.checked(), folder=self._folder)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import VIEWS
+from sordino.data.columns.words import missing_in_words, values_in_words
 from sordino.engine.damaged import read_json_object
 from sordino.files import to_json
 from sordino.predict.predictor import Predictor
@@ -121,19 +122,13 @@ def _inputs(predictor: Predictor) -> str:
     if not preparation.columns:
         return f"{preparation.kind.capitalize()} data: {preparation.wanted}."
     rows = [
-        f"| {name} | {table['kind']} | {_range(table)} | {table.get('missing', 'refused')} |"
+        f"| {name} | {table['kind']} | {values_in_words(table)} | {missing_in_words(table)} |"
         for name, table in preparation.columns.items()
     ]
     return (
         "A table with these columns.\n\n| column | kind | values | missing counts as |\n|---|---|---|---|\n"
         + "\n".join(rows)
     )
-
-
-def _range(table: Mapping[str, Any]) -> str:
-    if table["kind"] == "category":
-        return ", ".join(table["values"])
-    return f"{table['low']:g} to {table['high']:g}" if "low" in table else "any number"
 
 
 def _use(predictor: Predictor, form: str, file: str) -> str:

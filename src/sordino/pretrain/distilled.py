@@ -54,6 +54,9 @@ class Distilled(Teaching, Start):
     def public_data(self) -> Mapping[str, Any]:
         return self.data
 
+    def load_public(self, facts: StartFacts) -> Source:
+        return public_source(self.data, shape=(), seed=self.seed, where="start.data")
+
     def check(self, net: Net, facts: StartFacts) -> None:
         settings = public_settings(self.data, shape=(), where="start.data")
         refuse_same_source(facts.private.settings, settings)
@@ -63,7 +66,7 @@ class Distilled(Teaching, Start):
         self._teacher(body, self._sides(body, facts), facts)
 
     def prepare(self, net: Net, context: StartContext) -> None:
-        public = public_source(self.data, shape=(), seed=self.seed, where="start.data")
+        public = self.load_public(context)
         body = self._body(net)
         self._check_set(public.name, public.kind, public.shape, context)
         context.refuse_overlap(public)

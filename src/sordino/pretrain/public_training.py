@@ -55,14 +55,19 @@ class PublicTraining(Start):
     def public_data(self) -> Mapping[str, Any]:
         return self.data
 
+    def load_public(self, facts: StartFacts) -> Source:
+        return public_source(self.data, shape=facts.shape, seed=self._seed(facts), where="start.data")
+
+    def _seed(self, facts: StartFacts) -> int:
+        return facts.seed if self.seed is None else self.seed
+
     def prepare(self, net: Net, context: StartContext) -> None:
         trained = self.train(context)
         load_weights(net, trained.weights, origin="the pre-trained model", keep_head=self.keep_head)
 
     def train(self, context: StartContext) -> Trained:
         """The trained model, from the store where the same training was done before."""
-        seed = context.seed if self.seed is None else self.seed
-        source = public_source(self.data, shape=context.shape, seed=seed, where="start.data")
+        seed, source = self._seed(context), self.load_public(context)
         context.refuse_overlap(source)
         self.check_set(source.name, rows=len(source.train))
         classes = self._classes(source.name, source.classes, context)
@@ -77,7 +82,7 @@ class PublicTraining(Start):
     def check(self, net: Net, facts: StartFacts) -> None:
         settings = public_settings(self.data, shape=facts.shape, where="start.data")
         refuse_same_source(facts.private.settings, settings)
-        found = describe(settings, seed=facts.seed if self.seed is None else self.seed)
+        found = describe(settings, seed=self._seed(facts))
         self.check_set(settings.source, rows=found.n_train)
         self._classes(settings.source, found.classes, facts)
 

@@ -70,6 +70,10 @@ class Start(ABC):
         """The data source that it learns from, which must be marked public; None for a start that learns nothing."""
         return None
 
+    def load_public(self, facts: StartFacts) -> Source | None:
+        """Those data, as they are learnt from."""
+        return None
+
     def train(self, context: StartContext) -> Trained | None:
         """The trained weights by themselves; None for a start that trains nothing."""
         return None

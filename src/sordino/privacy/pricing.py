@@ -178,7 +178,7 @@ def price_local_steps(
     inner = mechanism.event(counted)
     step = inner if rate >= 1 else PoissonSampledDpEvent(rate, inner)
     event = SelfComposedDpEvent(step, steps) if steps > 1 else step
-    why = f"{steps} noisy steps on batches drawn at rate {rate:.4g} from this client's own rows"
+    why = f"{'one noisy step' if steps == 1 else f'{steps} noisy steps'} on batches drawn at rate {rate:.4g} from this client's own rows"
     if clip_groups > 1:
         why += (
             f"; {clip_groups} groups are clipped apart, so an example moves all of them at once, and noise of multiplier "

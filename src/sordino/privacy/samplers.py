@@ -71,6 +71,10 @@ class CohortSampler(ABC):
     def smallest_pool(self) -> int:
         return self.clients // self.period
 
+    @property
+    def largest_pool(self) -> int:
+        return math.ceil(self.clients / self.period)
+
     def residue(self, round_number: int) -> int:
         """Which pool's turn it is: clients whose number leaves this residue when divided by `period`."""
         return round_number % self.period
@@ -118,7 +122,7 @@ class Poisson(CohortSampler):
     def seats(self) -> int:
         if not self.bounded:
             return self.clients
-        return min(self.smallest_pool + 1, math.ceil(self.expected_cohort + 4 * math.sqrt(self.expected_cohort)))
+        return min(self.largest_pool, math.ceil(self.expected_cohort + 4 * math.sqrt(self.expected_cohort)))
 
     def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
         pool = self.pool(round_number)
@@ -176,7 +180,7 @@ class Everyone(CohortSampler):
 
     @property
     def seats(self) -> int:
-        return math.ceil(self.clients / self.period)
+        return self.largest_pool
 
     def draw(self, round_number: int, source: Coins) -> NDArray[np.int64]:
         return self.pool(round_number)

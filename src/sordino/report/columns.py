@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from sordino.sentences import listed
+from sordino.data.columns.words import missing_in_words, values_in_words
 
 
 def columns_tables(columns: Mapping[str, Mapping[str, Any]]) -> list[Table]:
@@ -20,15 +20,5 @@ def columns_tables(columns: Mapping[str, Mapping[str, Any]]) -> list[Table]:
     for heading in ("column", "kind", "values", "missing counts as"):
         table.add_column(heading)
     for name, column in columns.items():
-        table.add_row(escape(name), column["kind"], escape(_values(column)), escape(_missing(column)))
+        table.add_row(escape(name), column["kind"], escape(values_in_words(column)), escape(missing_in_words(column)))
     return [table]
-
-
-def _values(column: Mapping[str, Any]) -> str:
-    if column["kind"] == "category":
-        return listed(column["values"])
-    return f"{column['low']:g} to {column['high']:g}" if "low" in column else "as they stand, not scaled"
-
-
-def _missing(column: Mapping[str, Any]) -> str:
-    return str(column["missing"]) if "missing" in column else "refused"

@@ -48,7 +48,7 @@ def roster_table(content: dict[str, Any]) -> list[Any]:
     kits = [row["kit"] for row in content["nodes"] if row["kit"]]
     if kits:
         lines.append(
-            f"Hand each operator the own kit over a safe way ({kits[0]}, …), and delete it here: it holds the node's private key."
+            f"Hand each operator their own kit over a safe way ({kits[0]}, …), and delete it here: it holds the node's private key."
         )
     return [table, *lines]
 

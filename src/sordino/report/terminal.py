@@ -66,11 +66,16 @@ def summary_table(summaries: Sequence[Mapping[str, Any]], names: Sequence[str] =
 
 def _absences(summary: Mapping[str, Any]) -> list[str]:
     """One sentence for each client that left seats empty; a release says nothing of them."""
-    return [
-        f"Client {client} missed {one['times']} {'turn' if one['times'] == 1 else 'turns'}, because {one['because']}. Sums went "
-        "without it, with noise in its place where each client brings a share; ε is as planned."
-        for client, one in summary.get("missing", {}).items()
-    ]
+    names = summary.get("client_names", ())
+    sentences = []
+    for client, one in summary.get("missing", {}).items():
+        name = escape(names[int(client)]) if names else f"Client {client}"
+        turns = "turn" if one["times"] == 1 else "turns"
+        sentences.append(
+            f"{name} missed {one['times']} {turns}, because {one['because']}. Sums went without it, with noise in its place where "
+            "each client brings a share; ε is as planned."
+        )
+    return sentences
 
 
 def _noise(summary: Mapping[str, Any]) -> str:

@@ -15,9 +15,10 @@ from sordino.audit.gaussian_dp import epsilon_lower_bound_by_repeats
 from sordino.audit.planting.canary_model import MODEL, TUNING
 from sordino.audit.watched import watched_federation
 from sordino.core import Private, SordinoError
+from sordino.data.columns import Number
 from sordino.data.examples import IDENTITY, Examples
 from sordino.engine.asking import ask_clients
-from sordino.engine.bought_means import MeanSurvey
+from sordino.engine.bought_survey import BoughtSurvey
 from sordino.engine.resolved import resolve
 from sordino.engine.run import run_experiment
 from sordino.engine.verify import verify
@@ -219,12 +220,20 @@ def _proven(
 
 def bought_means() -> Alarms:
     """How many of fifty rows have a value in a column whose mean is bought, with and without one of them."""
-    rows = 50
-    survey = MeanSurvey(places={"a": 0}, noise_multiplier=1.0)
+    return _bought("filled", torch.ones(50, 2), Number(low=0.0, high=1.0, missing="bought"))
+
+
+def bought_spreads() -> Alarms:
+    """The squares of fifty rows in a column whose spread is bought, with and without the one that lies far outside its bounds."""
+    rows = torch.zeros(50, 2)
+    rows[0] = 3.0
+    return _bought("squares", rows, Number(low=0.0, high=1.0, scaling="bought"))
+
+
+def _bought(what: str, rows: Tensor, column: Number) -> Alarms:
+    survey = BoughtSurvey(columns={"a": column}, places={"a": 0}, noise_multiplier=1.0)
     table = _table({"name": "dp-sgd", "batch_size": "full"}, clients=1)
-    proven = _proven(
-        survey, "filled of a", table, torch.ones(rows, 2), net=build("logistic", shape=(2,), classes=2, seed=1)
-    )
+    proven = _proven(survey, f"{what} of a", table, rows, net=build("logistic", shape=(2,), classes=2, seed=1))
     return ["repeats of a bought number"] if proven > 1.0 else []
 
 
@@ -250,5 +259,6 @@ BENCHES: dict[str, Bench] = {
     "not finite": not_finite,
     "statistics": statistics,
     "bought means": bought_means,
+    "bought spreads": bought_spreads,
     "edited ledger": edited_ledger,
 }

@@ -40,9 +40,10 @@ TWINS: dict[str, tuple[Twin, tuple[str, ...]]] = {
     "stranger returns a raw value": (twins.nothing_broken, ("stranger: raw mean",)),
     "momentum of private updates": (twins.nothing_broken, ("stranger: raw momentum",)),
     "state in a model's buffers": (twins.nothing_broken, ("stranger: state in buffers",)),
-    "statistics without noise": (twins.statistics_without_noise, ("statistics", "bought means")),
-    "statistics half covered": (twins.statistics_half_covered, ("statistics", "bought means")),
+    "statistics without noise": (twins.statistics_without_noise, ("statistics", "bought means", "bought spreads")),
+    "statistics half covered": (twins.statistics_half_covered, ("statistics", "bought means", "bought spreads")),
     "absent rows count nothing": (twins.absent_rows_count_nothing, ("bought means",)),
+    "squares beyond the bounds": (twins.squares_beyond_the_bounds, ("bought spreads",)),
     "a ledger line edited": (twins.nothing_broken, ("edited ledger",)),
 }
 """What is broken, and the benches on which it is tried; it must be caught on every one of them."""

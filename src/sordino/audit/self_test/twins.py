@@ -14,9 +14,10 @@ from torch import Tensor
 from sordino.audit.self_test.patches import Patches
 from sordino.core import Released
 from sordino.data.examples import Examples
+from sordino.engine import bought_survey
 from sordino.engine import federation as federation_module
 from sordino.engine import tally as tally_module
-from sordino.engine.bought_means import MeanSurvey
+from sordino.engine.bought_survey import BoughtSurvey
 from sordino.engine.client import noisy_steps
 from sordino.engine.federation import FederationServer
 from sordino.gradients import ClippedGradients
@@ -225,12 +226,17 @@ def statistics_without_noise(patch: Patches) -> None:
 
 def absent_rows_count_nothing(patch: Patches) -> None:
     """A row that contributes nothing counts 0 in a bought number, and then moves it by 1 where ½ is noised."""
-    right = MeanSurvey.measure
+    right = BoughtSurvey.measure
 
-    def wrong(self: MeanSurvey, model: Tensor, examples: Examples, context: ClientContext) -> dict[str, float]:
+    def wrong(self: BoughtSurvey, model: Tensor, examples: Examples, context: ClientContext) -> dict[str, float]:
         return right(self, model, examples, dataclasses.replace(context, size=len(examples)))
 
-    patch.setattr(MeanSurvey, "measure", wrong)
+    patch.setattr(BoughtSurvey, "measure", wrong)
+
+
+def squares_beyond_the_bounds(patch: Patches) -> None:
+    """A value far outside of its column's bounds is squared as it stands."""
+    patch.setattr(bought_survey, "held", lambda values: values)
 
 
 def statistics_half_covered(patch: Patches) -> None:

@@ -28,6 +28,7 @@ class Category:
     kind: ClassVar[str] = "category"
     scaled: ClassVar[bool] = True
     bought: ClassVar[bool] = False
+    buys_missing: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.values:

@@ -22,6 +22,7 @@ class Number:
     With both bounds, a value x becomes 2·(x − low) / (high − low) − 1. Without them it is used as it stands. Bounds and
     the number that takes the place of missing values are constants of the person's choosing, in the column's own unit;
     nothing is computed from the data. With `missing = "bought"` it is the mean of the others, released with noise and charged.
+    With `scaling = "bought"` their mean and standard deviation, released likewise, bring it to a mean of 0 and a deviation of 1.
     What lies outside is refused by its row, or with `outside = "clip"` moved to the bound.
     """
 
@@ -29,6 +30,7 @@ class Number:
     high: float | None = None
     missing: float | Literal["bought"] | None = None
     outside: Literal["refuse", "clip"] = "refuse"
+    scaling: Literal["bought"] | None = None
 
     kind: ClassVar[str] = "number"
     width: ClassVar[int] = 1
@@ -40,9 +42,13 @@ class Number:
             )
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise SordinoError(f"low should be below high, but got {self.low:g} and {self.high:g}; correct them.")
-        if self.missing == BOUGHT and not self.scaled:
+        if self.buys_missing and not self.scaled:
             raise SordinoError(
                 'missing = "bought" buys a mean, which public bounds must hold; give low and high, or a number for missing.'
+            )
+        if self.buys_scaling and not self.scaled:
+            raise SordinoError(
+                'scaling = "bought" buys a mean and a spread, which public bounds must hold; give low and high, or leave scaling out.'
             )
         if isinstance(self.missing, float) and not self._low <= self.missing <= self._high:
             raise SordinoError(
@@ -54,14 +60,24 @@ class Number:
         """Whether public bounds bring the column to [-1, 1]."""
         return self.low is not None
 
-    def scaled_value(self, value: float) -> float:
-        """What a model is fed for one value."""
-        return float(self._scaled(np.array([value]))[0])
+    def unscaled_value(self, fed: float) -> float:
+        """The value for which a model is fed this."""
+        return fed if self.low is None or self.high is None else self.low + (fed + 1) / 2 * (self.high - self.low)
 
     @property
     def bought(self) -> bool:
+        """Whether statistics of it are released before the first round."""
+        return self.buys_missing or self.buys_scaling
+
+    @property
+    def buys_missing(self) -> bool:
         """Whether a released mean takes the place of missing values, which are NaN until then."""
         return self.missing == BOUGHT
+
+    @property
+    def buys_scaling(self) -> bool:
+        """Whether a released mean and deviation scale it."""
+        return self.scaling == BOUGHT
 
     @property
     def _low(self) -> float:
@@ -85,7 +101,7 @@ class Number:
         if self.outside == "refuse":
             self._refuse_outside(cells, values)
         found = self._scaled(values.clip(self._low, self._high)).astype(np.float32)
-        if self.bought:
+        if self.buys_missing:
             found[cells.is_missing] = np.nan
         return found[:, None]
 

@@ -1,7 +1,8 @@
 """`python -m sordino.engine.flower.supernode_process PARENT --kit ...`: a node, which waits without torch in its memory.
 
 Flower's SuperNode runs in the main thread, our attendant in another. Where the SuperLink does not let the node in, because the
-session of a former process has not run out, or because it is away, the process begins again after a while.
+session of a former process has not run out, or because it is away, the process begins again after a while, which grows: a
+node that was removed must not keep a core busy with asking.
 """
 
 from __future__ import annotations
@@ -29,12 +30,19 @@ with quick_imports():
 
 AGAIN_SECONDS = 2.0
 """Less than the five seconds after which Flower ends a process that wanted to end."""
+LONGEST_SECONDS = 30.0
+SETTLED_SECONDS = 60.0
+"""A process that lived for longer had been let in: the next one waits no longer than the first."""
+TRIES = "SORDINO_NODE_TRIES"
 _SECRET = "processes.secret"
 
 
 def main() -> None:
     given = _arguments()
     end_with(given.parent)
+    tries = int(os.environ.get(TRIES, "0"))
+    time.sleep(max(0.0, _seconds_before(tries) - AGAIN_SECONDS))
+    begun = time.monotonic()
     set_pace(bell := Bell())
     kit = Kit.read(given.kit)
     make_folder(given.state)
@@ -44,9 +52,17 @@ def main() -> None:
     threading.Thread(target=attendant.serve, daemon=True).start()
     _run_supernode(kit, given.state / _SECRET)
     attendant.worker.stop()
-    _say(f"The SuperLink at {kit.facts.address} does not let this node in yet; trying again in {AGAIN_SECONDS:g} s.")
+    tries = tries + 1 if time.monotonic() - begun < SETTLED_SECONDS else 1
+    waits = f"trying again in {_seconds_before(tries):g} s"
+    _say(f"The SuperLink at {kit.facts.address} does not let this node in yet; {waits}.")
     time.sleep(AGAIN_SECONDS)
+    os.environ[TRIES] = str(tries)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _seconds_before(tries: int) -> float:
+    """How long a process waits that was turned away so many times in a row: twice as long each time from the third on."""
+    return 0.0 if tries == 0 else min(AGAIN_SECONDS * 2.0 ** max(0, min(tries, 9) - 3), LONGEST_SECONDS)
 
 
 def _run_supernode(kit: Kit, secret: Path) -> None:
