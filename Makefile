@@ -17,6 +17,7 @@ demo: $(VENV)/.installed
 federation: $(VENV)/.installed
 	$(BIN)/sordino federate examples/federation.toml $(FEDERATION)
 
+test: export PYTHONDONTWRITEBYTECODE := # many tests start Python, which then need not compile the package again
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 

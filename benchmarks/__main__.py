@@ -22,7 +22,7 @@ def main() -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"any of {', '.join([*BENCHMARKS, *APART])}; default all but {APART[0]}",
+        help=f"any of {', '.join([*BENCHMARKS, *APART])}; default all but {' and '.join(APART)}",
     )
     parser.add_argument("--quick", action="store_true", help="few repeats: checks the benchmarks, not the speed")
     chosen = parser.parse_args()

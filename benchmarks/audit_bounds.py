@@ -69,7 +69,7 @@ def _scores(mu: float, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _ours(mu: float, cases: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, list[float]]:
     claim = Claim({GaussianDpEvent(1 / mu): 1}, "zero-out", DELTA)
-    chosen, ways = choose(len(cases[0][0]), claim, confidence=CONFIDENCE, seed=1)
+    chosen, ways = choose(len(cases[0][0]), claim, confidence=CONFIDENCE)
 
     def proven(way: Guessing) -> list[float]:
         return [way.proven(scores, coins, claim, confidence=CONFIDENCE) for scores, coins in cases]

@@ -24,8 +24,8 @@ BENCHMARKS = (
     "smoothing_share",
 )
 
-APART = ("federation_load",)
-"""Measured when named, and not by `make bench`: it takes five minutes and both cores for itself."""
+APART = ("federation_load", "sweep_jobs")
+"""Measured when named, and not by `make bench`: each takes minutes and both cores for itself."""
 
 _ROWS = "@rows "
 

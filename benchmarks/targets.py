@@ -190,6 +190,12 @@ TARGETS: tuple[Target, ...] = (
         measured=lambda rows: rows[0]["ratio to plain Flower"],
         at_most=1.3,
     ),
+    Target(
+        name="a sweep of 102 small runs one by one / with --jobs 2, same bits",
+        benchmark="sweep_jobs",
+        measured=lambda rows: find(rows, jobs=2)["one by one / this"],
+        at_least=1.7,
+    ),
     *(target for model in SMOOTHED_MODELS for target in _smoothing_targets(model)),
     Target(name="secure Gaussian noise / torch.randn", benchmark="noise", measured=_worst_noise, at_most=1.0),
 )

@@ -1,7 +1,10 @@
 """Small, real experiments that tests share."""
 
 import copy
+import functools
+import hashlib
 import os
+import pickle
 import random
 
 # for processes that tests start: one test runs on each core
@@ -11,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+
+from sordino.privacy import accounting
 
 torch.set_num_threads(1)
 
@@ -41,6 +46,15 @@ def merged(base, changes):
     return result
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that share what is made once for their module run in one worker, so that it is made once."""
+    for item in items:
+        made = item._fixtureinfo.name2fixturedefs.values()
+        shared = any(fixture.scope in ("class", "module") for fixtures in made for fixture in fixtures)
+        if shared and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(autouse=True)
 def same_draws():
     """Tests that draw without a generator of their own draw the same each time, whatever ran before them."""
@@ -54,6 +68,32 @@ def no_lasting_store(tmp_path_factory):
     """Pre-trained models of tests live and die with them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SORDINO_PRETRAINED", str(tmp_path_factory.mktemp("pretrained")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def prices_worked_out_once(tmp_path_factory):
+    """What releases cost takes long to work out; workers that run side by side tell each other."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    folder = tmp_path_factory.getbasetemp().parent / "prices"
+    folder.mkdir(exist_ok=True)
+    work_out = accounting._spent.__wrapped__
+
+    @functools.lru_cache(maxsize=4096)
+    def spent(releases, *others):
+        constants = [value for name, value in vars(accounting).items() if name.isupper()]
+        question = repr((sorted(map(repr, releases)), others, constants))
+        path = folder / hashlib.sha256(question.encode()).hexdigest()
+        if not path.exists():
+            own = path.with_suffix("." + os.environ["PYTEST_XDIST_WORKER"])
+            own.write_bytes(pickle.dumps(work_out(releases, *others)))
+            own.rename(path)
+        return pickle.loads(path.read_bytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accounting, "_spent", spent)
         yield
 
 

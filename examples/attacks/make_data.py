@@ -1,4 +1,4 @@
-"""Rows that can only be learnt by heart: labels follow one number of fifty, and a third of them is flipped."""
+"""Rows that can only be learnt by heart: labels follow one number of a thousand, and a third of them is flipped."""
 
 from pathlib import Path
 

@@ -6,8 +6,9 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -40,13 +41,20 @@ def validated(kind: type[T], table: Mapping[str, Any], *, where: str) -> T:
     _refuse_unknown(kind, table, where)
     _refuse_strange(table, where=where)
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(table, default=dict), strict=True)
+        made: T = _adapter(cast("Any", kind)).validate_json(json.dumps(table, default=dict), strict=True)
+        return made
     except ValidationError as error:
         raise SordinoError(sentence(error, table, where=where)) from error
     except SordinoError as error:
         if f"[{where.partition('.')[0]}" in str(error) or not where:
             raise
         raise SordinoError(_inside(str(error), where)) from error
+
+
+@lru_cache(maxsize=512)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once for each class, because that takes longer than all else that is done to a table."""
+    return TypeAdapter(kind)
 
 
 def _inside(sentence: str, where: str) -> str:

@@ -2,8 +2,13 @@
 
 import pytest
 
-from sordino.audit.attacks.every_method import CLIENTS, experiments, rows_to_learn_by_heart
+from sordino.audit.attacks.attacking import attack_target
+from sordino.audit.attacks.every_method import CLIENTS, DELTA, EPSILON, experiments, rows_to_learn_by_heart
+from sordino.audit.target import Target
+from sordino.audit.trade_off import Claim
+from sordino.engine.resolved import resolve
 from sordino.methods import METHODS
+from sordino.privacy.event_kinds import GaussianDpEvent
 from sordino.report.attack_table import every_method_markdown
 
 ROC = {"auc": 0.6, "tpr": {"0.01": 0.02}, "allowed_tpr": {"0.01": 0.05}, "bounded": True}
@@ -13,6 +18,7 @@ def test_every_method_is_attacked_and_all_but_the_plain_one_promise_the_same(tmp
     rows_to_learn_by_heart(tmp_path / "rows.npz")
     made = list(experiments(tmp_path / "rows.npz"))
     assert [one.name for one in made] == [member.name for member in METHODS]
+    assert all(resolve(one).method.protected for one in made if one.name not in ("fedavg", "bl-pf-as-published"))
     assert {one.privacy.epsilon for one in made} == {2.0} and {one.data.clients for one in made} == {CLIENTS}
 
 
@@ -27,3 +33,14 @@ def test_the_table_tells_what_was_found_and_what_is_allowed(epsilon, promise):
     allowed = "" if promise == "none" else " (0.050)"
     verdict = "nothing is promised" if promise == "none" else "BEATEN"
     assert row == f"| m | {promise} | 0.020{allowed} | – | AUC 0.90 | {verdict} |"
+
+
+def test_rows_learnt_by_heart_are_found_far_more_often_than_a_small_epsilon_would_allow(tmp_path):
+    """The plain method on these rows is what an attack finds; the same share would refute ε = 2 at once."""
+    rows_to_learn_by_heart(tmp_path / "rows.npz")
+    made = {one.name: one for one in experiments(tmp_path / "rows.npz")}
+    target = Target(experiment=made["fedavg"], folder=tmp_path)
+    (loss, _) = attack_target(target, tmp_path / "fedavg", attacks=(), shadows=0)["membership"]
+    allowed = Claim({GaussianDpEvent(1.4): 1}, "zero-out", DELTA)
+    assert allowed.epsilon() == pytest.approx(EPSILON, abs=0.2)
+    assert loss["tpr"]["0.01"] > 5 * allowed.curve().found(0.01)

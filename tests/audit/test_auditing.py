@@ -103,6 +103,7 @@ def test_clients_in_processes_are_seen_as_those_in_this_one(tmp_path):
 
 def test_the_command_writes_a_record_and_says_by_its_exit_code_whether_the_ledger_was_beaten(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(auditing, "MOST_RUNS", 1)  # as many on any machine, so that the verdict is always the same
     path = tmp_path / "audited.toml"
     path.write_text(
         'rounds = 2\nmodel = "logistic"\nmethod = "dp-fedavg"\ndata = { source = "digits", clients = 30, test = "public-split" }\n'

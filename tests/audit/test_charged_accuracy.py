@@ -88,9 +88,9 @@ class Watched:
     def _watch(self, grant, part, value):
         self.seen.append((grant.client or 0, float(value)))
 
-    def accuracies(self, own, count, door=None):
+    def accuracies(self, own, count, door=None, others=(1,) * SLOTS):
         """Of a federation whose first client holds these rows, and whose others answer right throughout."""
-        held = [rows(own), *(rows([1] * SLOTS) for _ in range(CLIENTS - 1))]
+        held = [rows(own), *(rows(others) for _ in range(CLIENTS - 1))]
         net, door = Net(body=nn.Identity(), head=Always()), door or self.door
         workers = Workers(net, FlatSpace(net), seed=0, device=torch.device("cpu"), workers=1)
         roster = Roster(sizes=[SLOTS] * CLIENTS, held_out=[SLOTS] * CLIENTS)
@@ -118,11 +118,12 @@ class Watched:
             workers.close()
         return [self.evaluation.accuracy(total, roster.held_out) for total in totals]
 
-    def first_upload(self, own, count):
-        """What the first client sent, to the eyes of the server."""
+    def uploads(self, own, count):
+        """What clients that hold these rows sent, to the eyes of the server: all do, and each draws noise of its own."""
         self.seen.clear()
-        self.accuracies(own, count)
-        return [value for client, value in self.seen if client == 0]
+        self.accuracies(own, count // CLIENTS, others=own)
+        assert len(self.seen) == count
+        return [value for _, value in self.seen]
 
     def booked(self, view):
         """What the ledger says that one evaluation costs the first client: ε, or μ where the noise is Gaussian."""
@@ -145,7 +146,7 @@ def neighbours_of(settings):
 def proved_and_claimed(kind):
     view, settings = KINDS[kind]
     watched = Watched(settings)
-    sample = watched.accuracies if view == "public" else watched.first_upload
+    sample = watched.accuracies if view == "public" else watched.uploads
     present, absent = (sample(own, REPEATS) for own in neighbours_of(settings))
     if watched.gaussian:
         return mu_lower_bound(absent, present, confidence=CONFIDENCE), watched.booked(view)

@@ -21,6 +21,8 @@ from sordino.testing.samplers import check_the_draw, check_the_sampling_event
 from sordino.testing.starts import check_the_weights
 from sordino.testing.tunings import check_the_phases, check_what_is_trained
 
+pytest_plugins = ["pytester"]
+
 CAUGHT = {
     broken_members.LessNoise: (check_the_noise, "mean size"),
     broken_members.OneStream: (check_the_streams, "correlated"),
@@ -102,15 +104,31 @@ class Mine(DpFedAvg):
 '''
 
 
+CALL = ("-p", "sordino.testing_options", "-p", "no:cacheprovider", "--pyargs", "sordino.testing")
+
+
 def suite(folder, *options):
     """What pytest prints of the suite in a stranger's folder, and its exit code."""
     paths = {"PYTHONPATH": str(Path(sordino.__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "sordino.testing_options", "-p", "no:cacheprovider", "--pyargs",
-         "sordino.testing", *options],
+        [sys.executable, "-m", "pytest", *CALL, *options],
         cwd=folder, env={**os.environ, **paths}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return found.returncode, found.stdout
+
+
+@pytest.fixture
+def suite_here(pytester, monkeypatch):
+    """The same in this process, which has imported everything already."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(mine=MINE)
+
+    def called(*options):
+        found = pytester.runpytest_inprocess(*CALL, *options)
+        return found.ret, found.stdout.str()
+
+    return called
 
 
 def test_a_stranger_runs_it_on_a_part_of_their_own(tmp_path):
@@ -118,25 +136,37 @@ def test_a_stranger_runs_it_on_a_part_of_their_own(tmp_path):
     code, printed = suite(tmp_path, "--member", "mine:Mine", "-v")
     assert code == 0, printed
     assert printed.count("PASSED") == len(CHECKS["method"])
-    code, printed = suite(tmp_path, "--member", "mine:Mine", "--set", "leaks=true", "-k", "rows")
+
+
+def test_a_fault_of_a_stranger_is_told_without_its_code(suite_here):
+    code, printed = suite_here("--member", "mine:Mine", "--set", "leaks=true", "-k", "rows")
     assert code == 1
     assert "depends on the rows of client 0" in printed
     assert "Traceback" not in printed
     assert "raise" not in printed
 
 
-def test_a_mistake_in_the_call_is_one_sentence(tmp_path):
+MISTAKES = {
+    ("--member", "mine"): "write mine:Mine.",
+    ("--member", "mine:Mine", "--axis", "methods"): "There is no axis called 'methods'; did you mean 'method'?",
+    (): "name it with --member",
+}
+
+
+@pytest.mark.parametrize("options", MISTAKES, ids=" ".join)
+def test_a_mistake_in_the_call_is_one_sentence(options, suite_here):
+    code, printed = suite_here(*options)
+    assert code != 0
+    assert MISTAKES[options] in printed
+    assert "Error:" not in printed
+
+
+def test_a_mistake_in_a_call_from_the_shell_is_one_sentence(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
-    mistakes = {
-        ("--member", "mine"): "write mine:Mine.",
-        ("--member", "mine:Mine", "--axis", "methods"): "There is no axis called 'methods'; did you mean 'method'?",
-        (): "name it with --member",
-    }
-    for options, sentence in mistakes.items():
-        code, printed = suite(tmp_path, *options)
-        assert code != 0
-        assert sentence in printed
-        assert "Error:" not in printed
+    code, printed = suite(tmp_path, "--member", "mine")
+    assert code != 0
+    assert "write mine:Mine." in printed
+    assert "Error:" not in printed
 
 
 def test_the_options_are_installed_with_the_package():

@@ -1,5 +1,6 @@
 """The report of real runs: what it tells, what it must not tell, and that nothing in it is a stranger's."""
 
+import json
 import re
 import shutil
 
@@ -156,7 +157,9 @@ def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
     attack = {
         "picture": "images.png",
         "membership": [member],
-        "inversion": [{**inverted, "realistic": True, "why": ""}],
+        "inversion": [
+            {**inverted, "realistic": True, "why": "", "images": {"truth": [0, 0, 2, 2], "found": [2, 2, 9, 9]}}
+        ],
     }
     (run / "audit.json").write_text(to_json(audit))
     (run / "attack.json").write_text(to_json(attack))
@@ -168,9 +171,23 @@ def test_audits_and_attacks_stand_beside_the_ledger(folder, tmp_path):
     assert "nothing is promised here" in told
     assert "noise &lt;as&gt; charged" in told
     assert "Membership by lira, public view: AUC 0.550" in told
-    assert 'src="data:image/png;base64,' in page
+    assert "One image in the step" in told and page.count('src="data:image/png;base64,') == 2
+    assert 'alt="dlg, no defence 31.0 dB"' in page
     (run / "attack.json").write_text(to_json({**attack, "picture": "../run/../../secret.png"}))
     (run / "audit.json").write_text(to_json({**audit, "holds": False}))
     page = page_of([run], tmp_path / "page.html")
     assert "leaks more than its ledger claims" in page
     assert "data:image" not in section(page, "audits")
+
+
+def test_a_hundred_runs_make_a_page_under_two_megabytes(folder, tmp_path):
+    for seed in range(100):
+        run = tmp_path / "runs" / str(seed)
+        shutil.copytree(folder / ("loud-1" if seed % 2 else "quiet-1"), run)
+        record = json.loads((run / "experiment.json").read_text())
+        record["experiment"]["seed"] = seed
+        record["experiment"]["method"]["epochs"] = 1 + seed // 4
+        (run / "experiment.json").write_text(json.dumps(record))
+    page = page_of([tmp_path / "runs"], tmp_path / "page.html")
+    assert "<dt>runs</dt><dd>100</dd>" in page
+    assert len(page.encode()) < 2_000_000

@@ -227,7 +227,7 @@ def _verdict(ground: Ground, runs: list[CanaryRun], view: View, level: float) ->
     because = ground.parts.tariff.price(0, 0).in_view(view).because
     if min(coins.sum(), (~coins).sum()) < 2 or math.isinf(claimed):
         return Verdict(view=view, claimed=claimed, delta=privacy.delta, because=because)
-    chosen, ways = choose(len(scores), claim, confidence=confidence, seed=ground.experiment.seed)
+    chosen, ways = choose(len(scores), claim, confidence=confidence)
     found = {
         bound: (
             way.proven(scores, coins, claim, confidence=confidence),

@@ -14,14 +14,14 @@ their canaries, because each canary is in one of them at most.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from sordino.audit.gaussian_dp import FEWEST_SAMPLES, epsilon_lower_bound_by_repeats, tested_errors
+from sordino.audit.gaussian_dp import FEWEST_SAMPLES
 from sordino.audit.one_run import correct_guesses, epsilon_lower_bound
+from sordino.audit.ranked import ranked
 from sordino.audit.trade_off import BISECTIONS, FEW_BISECTIONS, Claim, Curve
 
 Floats = NDArray[np.float64]
@@ -29,19 +29,13 @@ Flags = NDArray[np.bool_]
 BoundName = Literal["one-run", "one-run f-DP", "repeats", "repeats, in form"]
 BOUNDS: tuple[BoundName, ...] = ("one-run", "one-run f-DP", "repeats", "repeats, in form")
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
-"""Shares of all canaries that may be called in, or in and out."""
-REHEARSALS = 3
+"""Shares of all canaries that may be called in, or in and out; or of those that are out, how many a test by ranks accuses."""
+SMALL_SHARES = (0.002, 0.005, 0.01)
+"""Shares that tests by ranks may accuse besides: where few are accused, ε of any mechanism shows best."""
 BROKEN = 0.25
 """The share of the noise that a broken run is made up with."""
-TIE = 1e-3
-"""How much a test counts for itself where the claim allows everything, so that no test beats it."""
-
-
-class Settings(TypedDict):
-    """How sure, and how finely."""
-
-    confidence: float
-    bisections: int
+REFINED = 3
+"""Halvings more for ε itself, which is searched in a wider range than a factor on the noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +45,8 @@ class Guessing:
     bound: BoundName
     called_in: int = 0
     called_out: int = 0
+    accused: float = 0.0
+    """By repeats: the share of those that are out above whose scores others are counted."""
 
     @property
     def guesses(self) -> int:
@@ -60,12 +56,8 @@ class Guessing:
         self, scores: Floats, included: Flags, claim: Claim, *, confidence: float, bisections: int = BISECTIONS
     ) -> float:
         """The ε that these observations prove; with fewer `bisections`, sooner and rounded down."""
-        if self.bound == "repeats":
-            return epsilon_lower_bound_by_repeats(
-                scores[~included], scores[included], delta=claim.delta, confidence=confidence
-            )
-        if self.bound == "repeats, in form":
-            return _repeats_in_form(scores, included, claim, confidence, bisections)
+        if self.accused:
+            return self._by_ranks(scores, included, claim, 1 - confidence, bisections)
         correct = correct_guesses(scores, included, called_in=self.called_in, called_out=self.called_out)
         if self.bound == "one-run":
             return epsilon_lower_bound(correct, self.guesses, len(scores), claim.delta, confidence)
@@ -73,6 +65,12 @@ class Guessing:
             lambda curve: refuted_in_one_run(curve, correct, self.guesses, len(scores), 1 - confidence),
             bisections=bisections,
         )
+
+    def _by_ranks(self, scores: Floats, included: Flags, claim: Claim, level: float, bisections: int) -> float:
+        seen = ranked(scores, included, self.accused)
+        if self.bound == "repeats":
+            return seen.epsilon(delta=claim.delta, level=level, bisections=bisections + REFINED)
+        return claim.proven(lambda curve: seen.refutes(curve.all_found, level), bisections=bisections)
 
     def correct(self, scores: Floats, included: Flags) -> int | None:
         """How many guesses were right, where there is a number of guesses."""
@@ -98,44 +96,19 @@ def refuted_in_one_run(curve: Curve, correct: int, guesses: int, canaries: int, 
     return right + wrong > guesses / canaries
 
 
-def _repeats_in_form(scores: Floats, included: Flags, claim: Claim, confidence: float, bisections: int) -> float:
-    curve = claim.curve()
-
-    def beats(false_positive: Floats, false_negative: Floats) -> Floats:
-        """By how many standard normal places a test is better than the claim allows."""
-        allowed = np.interp(false_positive, curve.false_positive, curve.true_positive)
-        gained = _place(1 - false_negative) - _place(allowed)
-        any_better: Floats = gained + TIE * (_place(1 - false_negative) + _place(1 - false_positive))
-        return any_better
-
-    accused, missed = tested_errors(scores[~included], scores[included], beats, confidence=confidence)
-
-    def refuted(other: Curve) -> bool:
-        return 1 - missed > other.found(accused) or 1 - accused > other.found(missed)
-
-    return claim.proven(refuted, bisections=bisections)
-
-
-def _place(share: Floats) -> Floats:
-    place: Floats = stats.norm.ppf(np.clip(share, 1e-15, 1 - 1e-15))
-    return place
-
-
-def choose(canaries: int, claim: Claim, *, confidence: float, seed: int) -> tuple[Guessing, dict[BoundName, Guessing]]:
+def choose(canaries: int, claim: Claim, *, confidence: float) -> tuple[Guessing, dict[BoundName, Guessing]]:
     """The bound, and for each of them the guesses, that prove most of made-up canaries of a run which keeps its promise exactly.
 
     One that would catch a run with a quarter of its noise goes before one that would not. Nothing of the audited run is looked at.
     """
     claimed = claim.epsilon()
-    settings: Settings = {"confidence": confidence, "bisections": FEW_BISECTIONS}
-    rng = np.random.default_rng(seed)
-    rehearsals = [_made_up(canaries, claim.presence(), rng) for _ in range(REHEARSALS)]
-    broken = _made_up(canaries, claim.presence(BROKEN), rng)
+    typical, broken = (_made_up(canaries, claim.presence(scale)) for scale in (1.0, BROKEN))
     best: dict[BoundName, tuple[bool, float, float, Guessing]] = {}
     for way in _ways(canaries):
-        expected = float(np.median([way.proven(*made_up, claim, **settings) for made_up in rehearsals]))
-        power = way.power(canaries, claim, **settings)
-        merit = (way.proven(*broken, claim, **settings) > claimed, expected, power)
+        expected = way.proven(*typical, claim, confidence=confidence)
+        power = way.power(canaries, claim, confidence=confidence, bisections=FEW_BISECTIONS)
+        caught = way.proven(*broken, claim, confidence=confidence, bisections=FEW_BISECTIONS) > claimed
+        merit = (caught, expected, power)
         if way.bound not in best or merit > best[way.bound][:3]:
             best[way.bound] = (*merit, way)
     winner = max(best.values(), key=lambda entry: entry[:3])[3]
@@ -151,16 +124,17 @@ def _ways(canaries: int) -> list[Guessing]:
         if 2 * some <= canaries:
             ways += [Guessing(bound=bound, called_in=some, called_out=some) for bound in one_run]
     if canaries >= 8 * FEWEST_SAMPLES:
-        ways += [Guessing(bound="repeats"), Guessing(bound="repeats, in form")]
+        by_ranks: tuple[BoundName, ...] = ("repeats", "repeats, in form")
+        ways += [Guessing(bound=bound, accused=share) for share in (*SMALL_SHARES, *SHARES) for bound in by_ranks]
     return ways
 
 
-def _made_up(canaries: int, curve: Curve, rng: np.random.Generator) -> tuple[Floats, Flags]:
-    """Scores of canaries that the best test tells apart exactly as well as the curve allows.
+def _made_up(canaries: int, curve: Curve) -> tuple[Floats, Flags]:
+    """Scores of canaries that the best test tells apart exactly as well as the curve allows, and without any luck.
 
-    The score is that test's own place on the curve: those that are out are spread evenly over the shares accused.
+    The score is that test's own place on the curve: every other canary is out, and those are spread evenly over the shares accused.
     """
-    coins = rng.random(canaries) < 0.5
-    place = rng.random(canaries)
+    coins = np.arange(canaries) % 2 == 0
+    place = (np.arange(canaries) // 2 + 0.5) / ((canaries + 1) // 2)
     accused = np.where(coins, np.interp(place, curve.true_positive, curve.false_positive), place)
     return -accused, coins

@@ -103,7 +103,7 @@ def audit_final_model(ground: Ground, *, runs: int, scratch: Path, level: float)
     seen, inside = np.concatenate(scores), np.concatenate(coins)
     bill, claimed = max(bills, key=lambda entry: entry[1])
     claim = Claim(bill, neighbours_in("public", privacy.neighbours), privacy.delta)
-    _, ways = choose(len(seen), claim, confidence=1 - level, seed=ground.experiment.seed)
+    _, ways = choose(len(seen), claim, confidence=1 - level)
     way = ways["one-run f-DP"]
     return FinalVerdict(
         claimed=claimed,

@@ -44,6 +44,11 @@ class Curve:
         """The largest share of present units that a test finds which accuses this share of absent ones."""
         return float(np.interp(accused, self.false_positive, self.true_positive))
 
+    def all_found(self, accused: Floats) -> Floats:
+        """The same for many shares."""
+        found: Floats = np.interp(accused, self.false_positive, self.true_positive)
+        return found
+
     def accused(self, found: float) -> float:
         """The smallest share of absent units that a test accuses which finds this share of present ones."""
         return float(np.interp(found, self.true_positive, self.false_positive))

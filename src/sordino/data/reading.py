@@ -15,6 +15,7 @@ from sordino.data.embedded import EMBEDDED
 from sordino.data.examples import IDENTITY, Examples, Normalisation
 from sordino.data.formats import FORMATS
 from sordino.data.held import held, is_held
+from sordino.data.kept import kept
 from sordino.data.labels import number_labels
 from sordino.data.locate import AT_NODES, KnownSource, locate
 from sordino.data.raw import Array, Raw, Split
@@ -48,7 +49,7 @@ def _read(entry: KnownSource, settings: SourceSettings) -> Raw:
         )
     if is_held(entry.name):
         return held(entry.name)(settings)
-    return EMBEDDED[entry.name] if entry.path is None else FORMATS[entry.format].read(entry.path, settings)
+    return EMBEDDED[entry.name] if entry.path is None else kept(entry.path, settings, FORMATS[entry.format].read)
 
 
 def shape_of(split: Split, kind: Kind, settings: SourceSettings) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -271,8 +272,12 @@ def facts_digest(facts: Mapping[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    packages = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"sordino": __version__, "python": platform.python_version(), **packages, "kernels": _kernels()}
+    return {"sordino": __version__, "python": platform.python_version(), **_packages(), "kernels": _kernels()}
+
+
+@cache
+def _packages() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def _kernels() -> str:

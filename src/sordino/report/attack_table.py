@@ -68,22 +68,25 @@ def _membership_table(found: Mapping[str, Any]) -> Table:
         box=SIMPLE_HEAD,
         caption=f"TPR: members found where 1 % or 0.1 % of others are accused, and in brackets what ε allows at most. {reasons}.",
     )
-    table.add_column("attack")
-    for column in ("of", "AUC", "TPR at 1 %", "TPR at 0.1 %", "members", "others"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("attack", no_wrap=True)
+    for column in ("AUC", "TPR at 1 %", "TPR at 0.1 %", "members, others"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
     for one in found["membership"]:
         held = "[green]holds[/green]" if one["holds"] else "[bold red]BEATEN[/bold red]"
         table.add_row(
             one["attack"],
-            one["unit"],
             number_text(one["auc"]),
-            *(f"{number_text(one['tpr'][rate])} ({one['allowed_tpr'][rate]:.3f})" for rate in ("0.01", "0.001")),
-            f"{one['members']:,}",
-            f"{one['non_members']:,}",
-            held if one["bounded"] else "nothing is promised",
+            *(_share(one, rate) for rate in ("0.01", "0.001")),
+            f"{one['members']:,}, {one['non_members']:,}",
+            held if one["bounded"] else "no promise",
         )
     return table
+
+
+def _share(one: Mapping[str, Any], rate: str) -> str:
+    allowed = f" ({one['allowed_tpr'][rate]:.3f})" if one["bounded"] else ""
+    return f"{number_text(one['tpr'][rate])}{allowed}"
 
 
 ATTACKS = ("loss", "lira", "user")
@@ -122,5 +125,4 @@ def _every_method_row(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _found_and_allowed(one: Mapping[str, Any] | None) -> str:
     if one is None or one["tpr"]["0.01"] is None:
         return "–" if one is None else f"AUC {one['auc']:.2f}"
-    allowed = f" ({one['allowed_tpr']['0.01']:.3f})" if one["bounded"] else ""
-    return f"{one['tpr']['0.01']:.3f}{allowed}"
+    return _share(one, "0.01")

@@ -1,7 +1,7 @@
 """Runs one after the other in this process, or side by side in processes of their own.
 
 A run fails alone: what it raises becomes a sentence, and so does the death of its process. Side by side, each process has its
-share of the cores; the number of workers changes no bit of a run.
+share of the cores; the number of workers changes no bit of a run. What a process has read of data files stays in its memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 
 from sordino.core import SordinoError
 from sordino.cores import free_cores
+from sordino.data.kept import keeping
 from sordino.engine.run import Moment, Watcher, run_experiment
 from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment
@@ -110,7 +111,8 @@ def hands(side_by_side: int) -> Iterator[Hands]:
     if side_by_side < 1:
         raise SordinoError(f"--jobs should be at least 1, but got {side_by_side}; one per core is as many as pays.")
     if side_by_side == 1:
-        yield Here()
+        with keeping():
+            yield Here()
         return
     pool = Pool(side_by_side)
     try:
@@ -203,9 +205,10 @@ def _serve(connection: Connection, threads: int) -> None:
     """Do the tasks that come in until there are no more; Ctrl-C is for the process that sends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
-    while True:
-        try:
-            task: Task = connection.recv()
-        except EOFError:
-            return
-        connection.send(task.do(connection.send, threads=threads))
+    with keeping():
+        while True:
+            try:
+                task: Task = connection.recv()
+            except EOFError:
+                return
+            connection.send(task.do(connection.send, threads=threads))

@@ -2,7 +2,7 @@
 
 | attack | looks for | by |
 |---|---|---|
-| `dlg` (arXiv:1906.08935) | images and labels | L-BFGS on the squared distance of gradients |
+| `dlg` (arXiv:1906.08935) | images and labels | L-BFGS on the squared distance of gradients, in double precision |
 | `idlg` (arXiv:2001.02610) | one image; its label is read off the sign of the last layer's gradient | the same |
 | `cosine` (arXiv:2003.14053) | images; labels as guessed by `idlg` | Adam on signs of the cosine distance, and total variation |
 | `analytic` | inputs of a first dense layer | its weights' gradient over its biases' |
@@ -12,8 +12,8 @@ All are attacks on one step on few rows (FedSGD). After many local steps they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -27,8 +27,9 @@ AttackName = Literal["dlg", "idlg", "cosine", "analytic"]
 SMOOTHNESS = 1e-3
 RESTARTS = 3
 SMALLEST_SHARE = 1e-12
-SAME = 1e-16
-"""A squared distance of gradients, as a share of the gradient's own square, below which single precision tells nothing apart."""
+FIRST_SHARE, AT_ONCE, HISTORY = 2 / 3, 20, 500
+"""Of L-BFGS: how much of its evaluations each start gets, after which the best goes on with what all have left; evaluations between
+looks; steps that are remembered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,56 +60,77 @@ def invert(seen: Seen, attack: AttackName, *, iterations: int, generator: torch.
         return _analytic(seen)
     if attack == "idlg" and seen.rows > 1:
         return None
-    ways = {"dlg": _dlg, "idlg": _idlg, "cosine": _cosine}
-    best, least = None, float("inf")
-    for _ in range(RESTARTS):
-        images, distance = ways[attack](seen, iterations, generator)
-        if best is None or distance < least:
-            best, least = images, distance
-    return best
+    if attack == "cosine":
+        return min((_cosine(seen, iterations, generator) for _ in range(RESTARTS)), key=lambda found: found[1])[0]
+    known = guessed_labels(seen) if attack == "idlg" else None
+    searches = [_Search(*_double(seen, generator, known)) for _ in range(RESTARTS)]
+    first = max(1, round(FIRST_SHARE * iterations))
+    for search in searches:
+        search.go_on(first)
+    best = min(searches, key=lambda search: search.least)
+    best.go_on(RESTARTS * (iterations - first))
+    return best.best.float()
 
 
 def _start(seen: Seen, generator: torch.Generator) -> Tensor:
     return torch.randn((seen.rows, *seen.shape), generator=generator)
 
 
-def _dlg(seen: Seen, iterations: int, generator: torch.Generator) -> tuple[Tensor, float]:
-    images, labels = _start(seen, generator), torch.randn((seen.rows, seen.classes), generator=generator)
-    return _by_lbfgs(seen, images, lambda: labels.softmax(1), [labels], iterations)
-
-
-def _idlg(seen: Seen, iterations: int, generator: torch.Generator) -> tuple[Tensor, float]:
-    labels = guessed_labels(seen)
-    return _by_lbfgs(seen, _start(seen, generator), lambda: labels, [], iterations)
-
-
-def _by_lbfgs(
-    seen: Seen, images: Tensor, labels: Callable[[], Tensor], others: list[Tensor], iterations: int
-) -> tuple[Tensor, float]:
-    sought = [images.requires_grad_(), *(one.requires_grad_() for one in others)]
-    # A gradient's scale says nothing about the image; without this, small gradients end the search at once.
-    scale = 1 / max(SMALLEST_SHARE, float(seen.gradient.square().sum()))
-    optimiser = torch.optim.LBFGS(
-        sought, lr=1.0, max_iter=20, history_size=100, tolerance_grad=0.0, tolerance_change=0.0
+def _double(seen: Seen, generator: torch.Generator, labels: Tensor | None) -> tuple[Seen, Tensor, Tensor, bool]:
+    """What is seen and a start in double precision, without which the end of a search is lost in rounding; labels are sought if unknown."""
+    images = _start(seen, generator).double().requires_grad_()
+    sought = labels is None
+    if labels is None:
+        labels = torch.randn((seen.rows, seen.classes), generator=generator)
+    finer = replace(
+        seen, net=copy.deepcopy(seen.net).double(), model=seen.model.double(), gradient=seen.gradient.double()
     )
-    best, least = images.detach().clone(), float("inf")
+    return finer, images, labels.double().requires_grad_(sought), sought
 
-    def closure() -> Tensor:
-        nonlocal best, least
-        optimiser.zero_grad()
-        made = gradient_of(seen.net, seen.space, seen.model, images, labels())
-        distance = scale * (made - seen.gradient).square().sum()
-        for one, slope in zip(sought, torch.autograd.grad(distance, sought), strict=True):
+
+@dataclass(eq=False)
+class _Search:
+    """L-BFGS on the squared distance of gradients from one start; it can go on where it stopped."""
+
+    seen: Seen
+    images: Tensor
+    labels: Tensor
+    labels_are_sought: bool
+    best: Tensor = field(init=False)
+    least: float = field(default=float("inf"), init=False)
+    evaluations: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.best = self.images.detach().clone()
+        self._sought = [self.images, *([self.labels] if self.labels_are_sought else [])]
+        # A gradient's scale says nothing about the image; without this, small gradients end the search at once.
+        self._scale = 1 / max(SMALLEST_SHARE, float(self.seen.gradient.square().sum()))
+        self._optimiser = torch.optim.LBFGS(
+            self._sought,
+            max_iter=AT_ONCE,
+            max_eval=AT_ONCE,
+            history_size=HISTORY,
+            tolerance_grad=0.0,
+            tolerance_change=0.0,
+            line_search_fn="strong_wolfe",
+        )
+
+    def go_on(self, evaluations: int) -> None:
+        end = self.evaluations + evaluations
+        while self.evaluations < end and bool(self.images.isfinite().all()):
+            self._optimiser.step(self._distance)
+
+    def _distance(self) -> Tensor:
+        seen = self.seen
+        labels = self.labels.softmax(1) if self.labels_are_sought else self.labels
+        made = gradient_of(seen.net, seen.space, seen.model, self.images, labels)
+        distance = self._scale * (made - seen.gradient).square().sum()
+        for one, slope in zip(self._sought, torch.autograd.grad(distance, self._sought), strict=True):
             one.grad = slope
-        if float(distance.detach()) < least:
-            best, least = images.detach().clone(), float(distance.detach())
-        return distance
-
-    for _ in range(max(1, iterations // 20)):
-        optimiser.step(closure)
-        if not bool(images.isfinite().all()) or least < SAME:
-            break
-    return best, least
+        self.evaluations += 1
+        if float(distance.detach()) < self.least:
+            self.best, self.least = self.images.detach().clone(), float(distance.detach())
+        return distance.detach()
 
 
 def _cosine(seen: Seen, iterations: int, generator: torch.Generator) -> tuple[Tensor, float]:

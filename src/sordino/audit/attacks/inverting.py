@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sordino.audit.attacks.inversion import AttackName, Seen, invert
-from sordino.audit.attacks.picture import draw_grid
+from sordino.audit.attacks.picture import Box, box, draw_grid
 from sordino.audit.attacks.quality import matched, psnr, ssim
 from sordino.audit.attacks.uploads import BARE, Victim
 from sordino.data.examples import Examples
@@ -40,6 +40,8 @@ class Inversion:
     ssim: float | None
     realistic: bool
     why: str
+    images: dict[str, Box] | None = None
+    """Where in the picture the truth lies, and what was found."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -95,9 +97,10 @@ def invert_experiment(
                     ssim=sum(ssims) / batch if ssims else None,
                     realistic=realistic,
                     why=why,
+                    images={"truth": box(0, batch), "found": box(len(shown), batch)} if shown else None,
                 )
                 found.append(result)
-                if images.ndim == 4:
+                if shown:
                     shown.append((f"{attack}, batch {batch}\n{name}\nPSNR {result.psnr:.1f} dB", guess))
     if picture is not None and shown:
         draw_grid(shown, picture)

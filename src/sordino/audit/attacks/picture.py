@@ -7,25 +7,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from sordino.files import make_folder, write_whole
 
-CELL, GAP, MARGIN, HEAD = 72, 6, 210, 20
+CELL, GAP, MARGIN, HEAD, LETTERS = 72, 6, 210, 8, 13
+Box = tuple[int, int, int, int]
+
+
+def box(row: int, images: int) -> Box:
+    """Where the first so many images of a row lie: left, top, right, bottom."""
+    top = HEAD + row * (CELL + GAP)
+    return (MARGIN, top, MARGIN + images * (CELL + GAP) - GAP, top + CELL)
 
 
 def draw_grid(rows: Sequence[tuple[str, Tensor]], path: Path) -> None:
     """One row of images (N x C x H x W, from 0 to 1) for each label."""
     columns = max(len(images) for _, images in rows)
     page = Image.new("RGB", (MARGIN + columns * (CELL + GAP), HEAD + len(rows) * (CELL + GAP)), "white")
-    pen = ImageDraw.Draw(page)
+    pen, font = ImageDraw.Draw(page), ImageFont.load_default(size=LETTERS)
     for place, (label, images) in enumerate(rows):
-        top = HEAD + place * (CELL + GAP)
-        for line, text in enumerate(label.split("\n")):
-            pen.text((8, top + 16 + 14 * line), text, fill="black")
+        left, top, _, _ = box(place, 1)
+        pen.multiline_text((8, top + 8), label, fill="black", font=font)
         for column, image in enumerate(images):
-            page.paste(_tile(image), (MARGIN + column * (CELL + GAP), top))
+            page.paste(_tile(image), (left + column * (CELL + GAP), top))
     content = io.BytesIO()
     page.save(content, format="PNG")
     make_folder(path.parent)

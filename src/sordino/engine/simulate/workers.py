@@ -54,7 +54,11 @@ class Workers:
         )
 
     def each(self, places: Sequence[Place], work: Callable[[int, ClientContext], T]) -> list[T]:
-        """Do `work` at every place, by its number. A lone one gets the caller's thread and all of its cores."""
+        """Do `work` at every place, by its number. A lone one gets the caller's thread and all of its cores.
+
+        So does everyone where the only worker would have no core besides the caller's: the bits are the same, and
+        handing over to it would take longer than many a turn.
+        """
 
         def one(number: int) -> T:
             net = self._nets.get()
@@ -65,14 +69,22 @@ class Workers:
             finally:
                 self._nets.put(net)
 
-        return [one(0)] if len(places) == 1 else list(self._pool.map(one, range(len(places))))
+        numbers = range(len(places))
+        here = len(places) == 1 or self._no_other_core
+        return [one(number) for number in numbers] if here else list(self._pool.map(one, numbers))
 
     def map(self, function: Callable[[U], T], items: Sequence[U]) -> list[T]:
         """The same for work that needs no model; every thread takes a share of the items at once."""
+        if self._no_other_core:
+            return [function(one) for one in items]
         share = max(1, -(-len(items) // self._count))
         shares = [items[at : at + share] for at in range(0, len(items), share)]
         done = self._pool.map(lambda some: [function(one) for one in some], shares)
         return [result for part in done for result in part]
+
+    @property
+    def _no_other_core(self) -> bool:
+        return self._count == 1 and torch.get_num_threads() == 1
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

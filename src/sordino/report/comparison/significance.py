@@ -52,15 +52,15 @@ def differences(figures: Mapping[str, Figures]) -> list[Difference]:
 
 
 def _difference(one: str, other: str, figures: Mapping[str, Figures]) -> Difference:
-    if statistics.mean(figures[one].values()) < statistics.mean(figures[other].values()):
+    if statistics.fmean(figures[one].values()) < statistics.fmean(figures[other].values()):
         one, other = other, one
     apart = [figures[one][key] - figures[other][key] for key in figures[one] if key in figures[other]]
     several = len(apart) > 1
     return Difference(
         first=one,
         second=other,
-        mean=statistics.mean(apart) if apart else math.nan,
-        spread=statistics.stdev(apart) if several else math.nan,
+        mean=statistics.fmean(apart) if apart else math.nan,
+        spread=_spread(apart) if several else math.nan,
         pairs=len(apart),
         p=paired_p(apart) if several else None,
         corrected=None,
@@ -71,10 +71,16 @@ def paired_p(apart: Sequence[float]) -> float:
     """Two-sided: Student's t; where all differences are the same, which normal ones never are, the sign test."""
     from scipy.special import stdtr
 
-    mean, spread = statistics.mean(apart), statistics.stdev(apart)
+    mean, spread = statistics.fmean(apart), _spread(apart)
     if spread <= 1e-12 * max(map(abs, apart)) or not any(apart):
         return 1.0 if not any(apart) else 2.0 ** (1 - len(apart))
     return float(2 * stdtr(len(apart) - 1, -abs(mean) / (spread / math.sqrt(len(apart)))))
+
+
+def _spread(numbers: Sequence[float]) -> float:
+    """The standard deviation of a sample: `statistics.stdev`, which works in fractions, takes twenty times as long."""
+    mean = statistics.fmean(numbers)
+    return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1))
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordino.core import VIEWS
 from sordino.engine.damaged import Needed, read_json_object
@@ -18,6 +19,9 @@ from sordino.report.drawing.ranges import Range, Ranges
 from sordino.report.page.pieces import details, figure, grid_table, group, section
 from sordino.report.page.told import Configuration, Story
 from sordino.report.terminal import epsilon_text
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 AUDIT, ATTACK = "audit.json", "attack.json"
 AUDIT_KEYS: Needed = {"views": dict, "confidence": (int, float)}
@@ -136,8 +140,12 @@ def _attack(one: Configuration, folder: Path, content: Mapping[str, Any]) -> Mar
     ]
     return join(
         element("h3", text(f"Attacks on {one.name}")),
-        _picture(folder, content.get("picture")),
-        grid_table(_inversions(content), "Reconstructed images") if content["inversion"] else Markup(""),
+        _pictures(folder, content),
+        *(
+            [_realism(content), grid_table(_inversions(content), "Reconstructed images")]
+            if content["inversion"]
+            else []
+        ),
         group([], curves) if curves else Markup(""),
     )
 
@@ -165,24 +173,31 @@ def _curve(found: Mapping[str, Any]) -> Lines:
     )
 
 
+def _realism(content: Mapping[str, Any]) -> Markup:
+    """Whether clients of this experiment really send what was attacked, and why; each reason once."""
+    told = dict.fromkeys((bool(found["realistic"]), str(found["why"])) for found in content["inversion"])
+    words = " ".join(f"{'Realistic here' if real else 'Not realistic here'}: {why}." for real, why in told)
+    return element("p", text(words), class_="small")
+
+
 def _inversions(content: Mapping[str, Any]) -> Grid:
     rows = [
         [
             str(found["attack"]),
-            "no defence" if found["defence"] == "none" else str(found["defence"]),
+            _defence(found),
             str(found["batch"]),
             f"{found['psnr']:.1f}",
             "–" if found["ssim"] is None else f"{found['ssim']:.2f}",
-            "yes" if found["realistic"] else str(found["why"]),
+            "yes" if found["realistic"] else "no",
         ]
         for found in content["inversion"]
     ]
     return Grid(head=["attack", "what is seen", "batch", "PSNR in dB", "SSIM", "realistic"], rows=rows)
 
 
-def _picture(folder: Path, name: object) -> Markup:
-    """The grid of images, inside the page; a file elsewhere is not looked at."""
-    path = (folder / str(name)).resolve() if name else folder
+def _pictures(folder: Path, content: Mapping[str, Any]) -> Markup:
+    """The truth and what each attack found, batch by batch, cut out of the picture; a file elsewhere is not looked at."""
+    path = (folder / str(content.get("picture"))).resolve()
     if (
         path.parent != folder.resolve()
         or path.suffix != ".png"
@@ -190,8 +205,36 @@ def _picture(folder: Path, name: object) -> Markup:
         or path.stat().st_size > LARGEST_IMAGE
     ):
         return Markup("")
-    source = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-    words = "Images and what attacks made of the uploads: without defence, and with it"
+    from PIL import Image
+
+    shown = [found for found in content["inversion"] if found.get("images")]
+    with Image.open(path) as page:
+        parts = [
+            _batch(page, batch, [found for found in shown if found["batch"] == batch])
+            for batch in dict.fromkeys(int(found["batch"]) for found in shown)
+        ]
+    return join(*parts)
+
+
+def _batch(page: Image.Image, batch: int, shown: list[Mapping[str, Any]]) -> Markup:
+    said = [(f"{one['attack']}, {_defence(one)}", f"{one['psnr']:.1f} dB", one["images"]["found"]) for one in shown]
+    strips = [("the truth", "", shown[0]["images"]["truth"]), *said]
+    title = "One image in the step" if batch == 1 else f"{batch} images in the step"
     return element(
-        "figure", element("figcaption", text(words)), element("img", src=source, alt=words), class_="gallery"
+        "figure",
+        element("figcaption", element("strong", text(title)), text(" What each attack made of what is seen.")),
+        element("ul", *(_strip(page, *one) for one in strips), class_="strips"),
     )
+
+
+def _strip(page: Image.Image, words: str, quality: str, place: Sequence[int]) -> Markup:
+    left, top, right, bottom = (int(edge) for edge in place)
+    content = io.BytesIO()
+    page.crop((left, top, min(right, page.width), min(bottom, page.height))).save(content, format="PNG")
+    source = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"
+    said = element("span", text(words), *([element("small", text(quality))] if quality else []))
+    return element("li", element("img", src=source, alt=f"{words} {quality}".strip()), said)
+
+
+def _defence(found: Mapping[str, Any]) -> str:
+    return "no defence" if found["defence"] == "none" else str(found["defence"])

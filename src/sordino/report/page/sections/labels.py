@@ -18,6 +18,8 @@ from sordino.report.page.pieces import figure, note
 from sordino.report.page.told import Story, Told
 
 MOST_MAPS, MOST_CLIENTS, MOST_CLASSES = 4, 120, 40
+Shares = list[list[float]]
+"""Of each client, the share of each label among its rows."""
 
 
 def label_maps(story: Story) -> Markup:
@@ -31,17 +33,28 @@ def label_maps(story: Story) -> Markup:
                 if key.startswith("data.") and key != "data.client_test_rows"
             }
             found.setdefault(to_json([dealt, told.run.method == "dp-sgd"]), told)
-    shown = list(found.values())[:MOST_MAPS]
-    hidden = len(found) - len(shown)
+    dealt_out, unread = _dealt_out(list(found.values())[:MOST_MAPS])
+    hidden = max(0, len(found) - MOST_MAPS)
     more = note(f"Data were dealt out in {hidden} more ways, which are not drawn.") if hidden else Markup("")
-    return join(*(_map(told, alone=len(found) == 1) for told in shown), more)
+    return join(*(_map(*one, alone=len(dealt_out) == 1) for one in dealt_out), *unread, more)
 
 
-def _map(told: Told, *, alone: bool) -> Markup:
-    try:
-        shares, names = _shares(told)
-    except (SordinoError, OSError) as error:
-        return note(f"The labels of {told.run.settings['data.source']} cannot be shown: {error}")
+def _dealt_out(found: list[Told]) -> tuple[list[tuple[Told, Shares, tuple[str, ...]]], list[Markup]]:
+    """What each run's clients hold, once where it is the same; and notes on what cannot be read."""
+    dealt: list[tuple[Told, Shares, tuple[str, ...]]] = []
+    unread = []
+    for told in found:
+        try:
+            shares, names = _shares(told)
+        except (SordinoError, OSError) as error:
+            unread.append(note(f"The labels of {told.run.settings['data.source']} cannot be shown: {error}"))
+            continue
+        if all(shares != other for _, other, _ in dealt):
+            dealt.append((told, shares, names))
+    return dealt, unread
+
+
+def _map(told: Told, shares: Shares, names: tuple[str, ...], *, alone: bool) -> Markup:
     if len(shares) < 2 or len(shares[0]) > MOST_CLASSES:
         return Markup("")
     clients = len(shares)
@@ -72,7 +85,7 @@ def _groups(told: Told) -> list[str]:
     return told.summary.get("class_names", []) if target is None else list(target_of(target).part_names)
 
 
-def _shares(told: Told) -> tuple[list[list[float]], tuple[str, ...]]:
+def _shares(told: Told) -> tuple[Shares, tuple[str, ...]]:
     found = told.record.read_experiment()
     folder = Path(found["facts"]["folder"])
     look_beside(folder)
