@@ -52,4 +52,4 @@ def test_predict_gives_the_numbers_of_the_evaluation(walk):
     called = sordino.load(walk / "runs" / "hospital").predict(walk / "hospital" / "test.csv")
     assert np.mean(called == test["outcome"].to_numpy()) == pytest.approx(summary["accuracy"], abs=1e-12)
     assert summary["client_names"] == ["Bergen", "Lyon", "Porto", "Turku", "Wien"]
-    assert summary["accuracy"] > 0.58, "the majority is half, and a run without privacy reaches 64 %"
+    assert summary["accuracy"] > 0.638 - 0.02, "within two points of 63.8 %, which the page has by tuning by hand"

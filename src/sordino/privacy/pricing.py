@@ -128,7 +128,8 @@ def _sum_alone(
             view="client",
             whom="pool",
             event=sampler.event(mechanism.event(unknown)),
-            because=f"{colluders} of {sampler.seats} noise shares are known to the onlooker, which leaves multiplier {unknown:.4g}",
+            because=f"{colluders} of {sampler.seats} noise shares {'is' if colluders == 1 else 'are'} known to the onlooker, "
+            f"which leaves multiplier {unknown:.4g}",
         ),
     )
 
