@@ -24,8 +24,8 @@ BENCHMARKS = (
     "smoothing_share",
 )
 
-APART = ("federation_load", "sweep_jobs")
-"""Measured when named, and not by `make bench`: each takes minutes and both cores for itself."""
+APART = ("federation_load", "sweep_jobs", "page_opening")
+"""Measured when named, and not by `make bench`: each takes minutes and both cores for itself, or needs a browser."""
 
 _ROWS = "@rows "
 
