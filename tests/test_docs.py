@@ -1,45 +1,20 @@
-"""Pages that promise their commands work: files are written and commands run as they stand there."""
+"""Pages that promise their commands work: files are written and commands run as they stand there; tests/page_cuts.py has the exceptions."""
 
-import re
-import shlex
-import sys
-from pathlib import Path
+import shutil
 
+import numpy as np
 import pytest
 
-from sordino.cli import main
-from tests.pages import walk
+from tests.page_cuts import FOLLOWED
+from tests.pages import ROOT, walk
 
-ROOT = Path(__file__).parent.parent
-PAGES = ["comparing.md"]
-
-
-def blocks(page, language):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+PAGES = [page for page, test in FOLLOWED.items() if test == "tests/test_docs.py"]
+TERMINAL = {"docs/comparing.md": 80}
+"""Pages of tables, which must fit a terminal of so many columns."""
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_work_and_fit_the_terminal(page, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    for block in blocks(page, "toml"):
-        name = re.match(r"# (\S+\.toml)\n", block)
-        assert name, "a file of a page begins with its name"
-        Path(name[1]).write_text(block)
-    commands = [line for block in blocks(page, "sh") for line in block.splitlines()]
-    assert commands
-    for command in commands:
-        monkeypatch.setattr(sys, "argv", shlex.split(command))
-        try:
-            main()
-        except SystemExit as stop:
-            assert not stop.code, f"{command}: {capfd.readouterr().err}"
-        shown = capfd.readouterr().out
-        if "--json" not in command:
-            assert max(map(len, shown.splitlines())) <= 80, f"{command}:\n{shown}"
-
-
-@pytest.mark.parametrize("page", ["library.md", "own-loop.md"])
-def test_the_snippets_of_a_page_run(page, tmp_path):
-    walk(f"docs/{page}", tmp_path)
+def test_what_a_page_says_is_done(page, tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.csv", "*.npz"))
+    np.savez(tmp_path / "rows.npz", x_test=np.zeros((3, 1, 28, 28), np.uint8), y_test=np.zeros(3, np.int64))
+    walk(page, tmp_path, widest=TERMINAL.get(page))

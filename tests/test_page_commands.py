@@ -1,9 +1,9 @@
-"""Commands and settings on any page are ones that exist, also where following the page would take too long for a test."""
+"""No command or setting of a page escapes: it exists, and it is run or listed with the reason why not."""
 
 import re
 import shlex
 import tomllib
-from pathlib import Path
+from fnmatch import fnmatchcase
 
 import click
 import pytest
@@ -12,26 +12,13 @@ from typer.main import get_command
 from sordino.cli import app
 from sordino.engine.plan import make_plan
 from sordino.experiment import experiment
+from tests.page_cuts import CUT, FOLLOWED, NOT_RUN, WHOLE_ONLY
+from tests.pages import PAGES, ROOT, blocks, commands, not_run
+from tests.test_walk_deployment import WALKED
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 PROGRAM = get_command(app)
 AROUND = {"rounds": 20, "model": "logistic", "method": "dp-fedavg", "data": {"source": "digits", "clients": 3}}
-FENCE = r"^```(.*)\n((?:.*\n)*?)^```$"
-
-
-def commands(page):
-    """Whole calls of `sordino` on a page: lines of blocks, and spans of code that give a command something to do."""
-    text = page.read_text(encoding="utf-8")
-    lines = [
-        line for _, block in re.findall(FENCE, text, re.MULTILINE) for line in block.replace("\\\n", " ").splitlines()
-    ]
-    spans = re.findall(r"`(sordino [^`]+)`", re.sub(FENCE, "", text, flags=re.MULTILINE))
-    for line in (*lines, *(span for span in spans if len(span.split()) > 2)):
-        for part in line.split("; "):
-            words = shlex.split(part, comments=True) if part.startswith("sordino ") else []
-            if words and not any("..." in word or "…" in word or "|" in word for word in words):
-                yield words[1:]
+SHELL = ("bash", "bash refused", "sh")
 
 
 def parse(words):
@@ -47,27 +34,64 @@ def parse(words):
     command.make_parser(context).parse_args(list(words))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_every_page_exist_with_their_options(page):
-    for words in commands(page):
-        try:
-            parse(words)
-        except click.UsageError as error:
-            pytest.fail(f"{shlex.join(['sordino', *words])}: {error.format_message()}")
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in commands(page):
+        if command.startswith("make "):
+            assert command.split()[1] in targets, command
+        if command.startswith("sordino "):
+            try:
+                parse(shlex.split(command)[1:])
+            except click.UsageError as error:
+                pytest.fail(f"{command}: {error.format_message()}")
 
 
 def test_a_command_or_an_option_that_does_not_exist_is_found():
-    assert ["plan", "examples/quickstart.toml"] in list(commands(ROOT / "README.md"))
+    assert "sordino plan examples/quickstart.toml" in commands("README.md")
     for words in (["fly", "a.toml"], ["plan", "a.toml", "--wings"], ["data", "hide", "a.toml"]):
         with pytest.raises(click.UsageError):
             parse(words)
 
 
+def in_blocks(page):
+    """The commands of the blocks that whoever follows a page runs."""
+    shown = "\n".join(text.replace("\\\n", " ") for kind, text in blocks(page) if kind in SHELL)
+    lines = [part for line in shown.splitlines() for part in re.sub(r"\s+#.*", "", line).split("; ")]
+    return {" ".join(line.split()) for line in lines}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_every_page_is_run_or_listed_with_its_reason(page):
+    ran = set(WALKED) if page == "docs/deployment.md" else in_blocks(page) if page in FOLLOWED else set()
+    for command in commands(page):
+        listed = not_run(page, command)
+        assert (command in ran) or listed, (
+            f"{page} says `{command}`: have it followed, or list it in tests/page_cuts.py"
+        )
+
+
+def test_nothing_is_listed_that_is_on_no_page():
+    said = [(page, command) for page in PAGES for command in commands(page)]
+    for pages, pattern, _ in NOT_RUN:
+        assert any(fnmatchcase(page, pages) and fnmatchcase(command, pattern) for page, command in said), pattern
+    for table in (CUT, WHOLE_ONLY):
+        for page, own in table.items():
+            assert set(own) <= set(commands(page)), page
+
+
+def test_tests_that_stand_for_a_command_are_there():
+    reasons = [why for *_, why in NOT_RUN] + [why for own in WHOLE_ONLY.values() for why in own.values()]
+    named = {name for why in [*reasons, *FOLLOWED.values()] for name in re.findall(r"tests/\w+(?:/\w+)?(?:\.py)?", why)}
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/mechanisms/correlated-noise.md", "docs/tuning.md"])
 def test_the_settings_of_a_page_can_be_planned(page):
-    blocks = [text for kind, text in re.findall(FENCE, (ROOT / page).read_text(), re.MULTILINE) if kind == "toml"]
-    assert blocks
-    for block in blocks:
+    shown = [text for kind, text in blocks(page) if kind == "toml"]
+    assert shown
+    for block in shown:
         table = tomllib.loads(block)
         epsilon = {} if {"epsilon", "client_epsilon"} & set(table["privacy"]) else {"epsilon": 8.0}
         table["privacy"] = {"delta": 1e-3, **epsilon, **table["privacy"]}

@@ -56,7 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="another seed, other moments and other mutations")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of it; 0.05 takes about a minute")
     parser.add_argument(
-        "--case", default="", metavar="TEXT", help="of a federation: only cases with this in their name"
+        "--case", default="", metavar="TEXT", help="of a federation or of pages: only cases with this in their name"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where failures go; default a new temporary folder")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="another checkout; default the installed sordino")

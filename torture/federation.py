@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from sordino.core import SordinoError
 from sordino.engine.flower.leash import Leashed
 from sordino.engine.flower.supernode import node_arguments, start_node
+from sordino.engine.reconcile import reconcile
 from sordino.engine.run import Moment
 from sordino.nodes.authority import Authority
 from sordino.nodes.keys import NodeKey
@@ -46,6 +48,7 @@ def federation(ground: Ground, outcome: Outcome) -> None:
         "too few answers, repeated": lambda scene: too_few(scene, "repeat"),
         "too few answers, left out": lambda scene: too_few(scene, "skip"),
         "SIGKILL of the server's run": killed_run,
+        "a node's state from an older copy": older_copy,
         **{f"an upload that is {mode}": lambda scene, mode=mode: spoilt(scene, mode) for mode in MODES},
     }
     cases = ground.chosen(cases)
@@ -100,6 +103,31 @@ def killed_link(scene: Scene) -> str | None:
 
     out, summary = scene.run("killed-link", after_round(1, again))
     return scene.complaint(out, summary)
+
+
+def older_copy(scene: Scene) -> str | None:
+    """After the first round a node gets its state of before the run: it puts the whole run down again, and forgets one release."""
+    local, copy = scene.local, scene.folder / "copy"
+    state = local.state("node-2")
+    shutil.copytree(state, copy)
+
+    def restore() -> None:
+        local.nodes["node-2"].stop()
+        shutil.rmtree(state)
+        shutil.copytree(copy, state)
+        local.start_node("node-2")
+        local.wait()
+
+    out, summary = scene.run("older-copy", after_round(1, restore))
+    found = reconcile(out / "ledger.jsonl", state / "ledger.jsonl")
+    if found["empty_turns"] < 1 or found["epsilon"]["server"]["client"] < found["epsilon"]["server"]["server"]:
+        return f"the restored ledger tells of {found['releases']} releases at {found['epsilon']}"
+    try:
+        reconcile(out / "ledger.jsonl", copy / "ledger.jsonl")
+    except SordinoError as error:
+        forgot = "knows nothing of the run" in str(error)
+        return scene.complaint(out, summary) if forgot else f"the copy's ledger was refused otherwise: {error}"
+    return "the copy's ledger agrees with a run that it cannot know"
 
 
 def killed_run(scene: Scene) -> str | None:

@@ -12,6 +12,7 @@ from torture.ground import Part
 from torture.kernel_forms import kernel_forms
 from torture.kills import kills
 from torture.mutations import mutations
+from torture.pages import pages
 from torture.races import races
 from torture.sanitizers import sanitizers
 from torture.tampering import tampering
@@ -26,4 +27,5 @@ PARTS: dict[str, Part] = {
     "kernel-forms": kernel_forms,
     "federation": federation,
     "federation-bits": federation_bits,
+    "pages": pages,
 }

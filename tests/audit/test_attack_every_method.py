@@ -3,7 +3,15 @@
 import pytest
 
 from sordino.audit.attacks.attacking import attack_target
-from sordino.audit.attacks.every_method import CLIENTS, DELTA, EPSILON, experiments, rows_to_learn_by_heart
+from sordino.audit.attacks.every_method import (
+    CLIENTS,
+    DELTA,
+    EPSILON,
+    OTHERS,
+    ROWS,
+    experiments,
+    rows_to_learn_by_heart,
+)
 from sordino.audit.target import Target
 from sordino.audit.trade_off import Claim
 from sordino.engine.resolved import resolve
@@ -11,7 +19,13 @@ from sordino.methods import METHODS
 from sordino.privacy.event_kinds import GaussianDpEvent
 from sordino.report.attack_table import every_method_markdown
 
-ROC = {"auc": 0.6, "tpr": {"0.01": 0.02}, "allowed_tpr": {"0.01": 0.05}, "bounded": True}
+ROC = {
+    "auc": 0.6,
+    "tpr": {"0.01": 0.02},
+    "tpr_at_least": {"0.01": 0.007},
+    "allowed_tpr": {"0.01": 0.05},
+    "bounded": True,
+}
 
 
 def test_every_method_is_attacked_and_all_but_the_plain_one_promise_the_same(tmp_path):
@@ -32,7 +46,7 @@ def test_the_table_tells_what_was_found_and_what_is_allowed(epsilon, promise):
     row = table.splitlines()[-1]
     allowed = "" if promise == "none" else " (0.050)"
     verdict = "nothing is promised" if promise == "none" else "BEATEN"
-    assert row == f"| m | {promise} | 0.020{allowed} | – | AUC 0.90 | {verdict} |"
+    assert row == f"| m | {promise} | 0.020, 0.007{allowed} | – | AUC 0.90 | {verdict} |"
 
 
 def test_rows_learnt_by_heart_are_found_far_more_often_than_a_small_epsilon_would_allow(tmp_path):
@@ -40,7 +54,9 @@ def test_rows_learnt_by_heart_are_found_far_more_often_than_a_small_epsilon_woul
     rows_to_learn_by_heart(tmp_path / "rows.npz")
     made = {one.name: one for one in experiments(tmp_path / "rows.npz")}
     target = Target(experiment=made["fedavg"], folder=tmp_path)
-    (loss, _) = attack_target(target, tmp_path / "fedavg", attacks=(), shadows=0)["membership"]
+    (loss, user) = attack_target(target, tmp_path / "fedavg", attacks=(), shadows=0)["membership"]
     allowed = Claim({GaussianDpEvent(1.4): 1}, "zero-out", DELTA)
     assert allowed.epsilon() == pytest.approx(EPSILON, abs=0.2)
     assert loss["tpr"]["0.01"] > 5 * allowed.curve().found(0.01)
+    assert (user["members"], user["non_members"]) == (CLIENTS, OTHERS // (ROWS // CLIENTS))
+    assert user["tpr_at_least"]["0.01"] > 5 * allowed.curve().found(0.01)

@@ -20,7 +20,7 @@ from sordino.engine.bought_statistics import _made_of
 from sordino.engine.bought_survey import NOTHING, BoughtSurvey
 from sordino.engine.plan import make_plan
 from sordino.engine.resolved import resolve
-from sordino.engine.run import _Run
+from sordino.engine.run import Run
 from sordino.experiment import experiment
 from sordino.models import build
 from sordino.privacy.noise import SeededNoise
@@ -134,7 +134,7 @@ def test_a_spread_below_its_own_noise_counts_as_that_noise():
 @pytest.mark.parametrize("age", [AGE, SCALED], ids=["filled", "scaled"])
 def test_a_run_that_goes_on_keeps_what_it_bought(aged, tmp_path, monkeypatch, age):
     sordino.run(aged(age=age), out=tmp_path / "whole")
-    right = _Run._round
+    right = Run._round
 
     def cut(self, number):
         if number == 1:
@@ -142,7 +142,7 @@ def test_a_run_that_goes_on_keeps_what_it_bought(aged, tmp_path, monkeypatch, ag
         right(self, number)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(_Run, "_round", cut)
+        patch.setattr(Run, "_round", cut)
         sordino.run(aged(age=age), out=tmp_path / "cut")
     sordino.run(aged(age=age), out=tmp_path / "cut", resume=True)
     for name in ("model.safetensors", "prediction.json"):

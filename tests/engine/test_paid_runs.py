@@ -27,7 +27,7 @@ def secure(tiny, **changes):
 
 def cut_off_in_round(monkeypatch, table, folder, number, **more):
     """Charge a round and die before it is done."""
-    begin = engine._Run._evaluate
+    begin = engine.Run.evaluate
 
     def die(self, at):
         if at == number:
@@ -35,7 +35,7 @@ def cut_off_in_round(monkeypatch, table, folder, number, **more):
         return begin(self, at)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._Run, "_evaluate", die)
+        patch.setattr(engine.Run, "evaluate", die)
         with pytest.raises(KeyboardInterrupt):
             sordino.run(table, out=folder, **more)
 

@@ -79,3 +79,11 @@ def test_a_node_that_had_been_let_in_does_not_wait_longer_for_it(node, monkeypat
     with pytest.raises(Again):
         node(exits(1))
     assert supernode_process.os.environ[supernode_process.TRIES] == "1"
+
+
+@pytest.mark.parametrize("junk", ["", "many", "-3", "²"])
+def test_tries_that_are_no_number_count_as_none(node, monkeypatch, junk):
+    monkeypatch.setenv(supernode_process.TRIES, junk)
+    with pytest.raises(Again):
+        node(exits(1))
+    assert supernode_process.os.environ[supernode_process.TRIES] == "1"

@@ -8,6 +8,7 @@ from torch import nn
 from sordino.gradients import ClippedGradients
 from sordino.gradients.dense_chain import find_chain
 from sordino.models import Net
+from sordino.models.parts import Dropout
 
 SHARED = nn.ReLU()
 
@@ -46,6 +47,26 @@ def test_only_what_is_trained_is_booked(trainable):
     assert_close(rows, rows_by_vmap(model, inputs, targets, trainable=trainable))
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_in_a_chain_gives_the_bits_of_the_tape(training):
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), Dropout(0.5), nn.Linear(5, 4)).train(training)
+    assert find_chain(model) is not None
+    inputs, targets = torch.randn(9, 6), torch.randint(4, (9,))
+    by_hand, by_tape = ClippedGradients(model), ClippedGradients(model)
+    by_tape._chain = None
+    totals = []
+    for engine in (by_hand, by_tape):
+        model[2].generator = torch.Generator().manual_seed(7)
+        totals.append(engine.sum(inputs, targets, clip_norm=0.3).total)
+    assert torch.equal(*totals)
+
+
+class OwnDropout(Dropout):
+    def forward(self, inputs):
+        return 2 * super().forward(inputs)
+
+
 class Doubling(nn.Sequential):
     def forward(self, inputs):
         return 2 * super().forward(inputs)
@@ -75,6 +96,7 @@ def changed():
         "a parametrised weight": nn.Sequential(parametrised),
         "an activation in place": nn.Sequential(nn.Linear(6, 5), nn.ReLU(inplace=True), nn.Linear(5, 4)),
         "flattened in the middle": nn.Sequential(nn.Linear(6, 5), nn.Flatten(), nn.Linear(5, 4)),
+        "a dropout of its own": nn.Sequential(nn.Linear(6, 5), OwnDropout(0.5), nn.Linear(5, 4)),
         "dropout": nn.Sequential(nn.Linear(6, 5), nn.Dropout(), nn.Linear(5, 4)),
     }
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import sordino
 from sordino.core import SordinoError
-from sordino.engine.run import _Run
+from sordino.engine.run import Run
 from sordino.experiment import experiment
 from sordino.methods.pmtl_ft import PmtlFt
 from sordino.methods.sparse import largest, norm_pull, regrown
@@ -261,7 +261,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
     class Cut(Exception):
         pass
 
-    right = _Run._save
+    right = Run.save
 
     def crash(self, rounds_done):
         if rounds_done == 4:
@@ -269,7 +269,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
         right(self, rounds_done)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Run, "_save", crash)
+        patch.setattr(Run, "save", crash)
         with pytest.raises(Cut):
             sordino.run(table, out=tmp_path / "cut")
     assert list(personal_after(tmp_path / "cut", 2))
@@ -285,7 +285,7 @@ def test_personal_state_survives_a_crash_to_the_same_bits(name, tiny, tmp_path, 
 
 def test_a_missing_personal_file_is_one_sentence(tiny, tmp_path, monkeypatch):
     table = tiny(method=method("centaur"), model=DEEP)
-    monkeypatch.setattr(_Run, "_finish", lambda self, ended: {})
+    monkeypatch.setattr(Run, "_finish", lambda self, ended: {})
     sordino.run(table, out=tmp_path / "run")
     next((tmp_path / "run" / "private-to-each-client").iterdir()).unlink()
     with pytest.raises(SordinoError, match="missing or damaged"):

@@ -170,7 +170,7 @@ def _every_method(seconds: float, out: Path | None, as_json: bool) -> None:
 def _attack_every_method(shadows: int, epochs: int, out: Path | None, as_json: bool) -> None:
     with quick_imports():
         from sordino.audit.attacks.every_method import attack_every_method
-        from sordino.files import make_folder, write_whole
+        from sordino.files import make_folder, to_json, write_whole
         from sordino.report.attack_table import every_method_markdown, every_method_report
         from sordino.report.audit_progress import watching_stages
 
@@ -179,6 +179,7 @@ def _attack_every_method(shadows: int, epochs: int, out: Path | None, as_json: b
     if out is not None:
         make_folder(out)
         write_whole(out / "attacks.md", (every_method_markdown(content) + "\n").encode())
+        write_whole(out / "attacks.json", (to_json(content, indent=2) + "\n").encode())
     show_value(content, as_json, lambda: every_method_report(content))
     if not all(one["holds"] for one in content):
         raise typer.Exit(BEATEN)

@@ -38,7 +38,12 @@ class Scores:
 
 def evaluate(net: Net, examples: Examples, device: torch.device, target: Target | None = None) -> Scores:
     """How good a model is; `target` says what is learnt where it is a number."""
-    found = logits(net, examples, device)
+    return evaluate_as_it_is(fast_copy(net), examples, device, target)
+
+
+def evaluate_as_it_is(net: Net, examples: Examples, device: torch.device, target: Target | None = None) -> Scores:
+    """The same with a model that is not copied first, because it is a fast copy already."""
+    found = outputs(net, examples, device)
     if target is not None:
         return Scores(
             accuracy=_share_right(found, examples.labels),
@@ -54,25 +59,36 @@ def evaluate(net: Net, examples: Examples, device: torch.device, target: Target 
 
 def accuracy(net: Net, examples: Examples, device: torch.device) -> float:
     """The share of examples whose most likely class is the right one."""
-    return _share_right(logits(net, examples, device), examples.labels)
+    return accuracy_as_it_is(fast_copy(net), examples, device)
+
+
+def accuracy_as_it_is(net: Net, examples: Examples, device: torch.device) -> float:
+    """The same with a model that is not copied first."""
+    return _share_right(outputs(net, examples, device), examples.labels)
 
 
 def correct(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """For each example, 1 if its most likely class is the right one and else 0; of a number, how close it comes."""
-    return _right(logits(net, examples, device), examples.labels)
+    return correct_as_it_is(fast_copy(net), examples, device)
 
 
 def correct_as_it_is(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """The same with a model that is not copied first: a worker's own, which is fast already."""
-    return _right(_outputs(net, examples, device), examples.labels)
+    return _right(outputs(net, examples, device), examples.labels)
 
 
 def logits(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """What the model makes of each example, with a fast copy of it."""
-    return _outputs(fastest(copy.deepcopy(net)), examples, device)
+    return outputs(fast_copy(net), examples, device)
 
 
-def _outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
+def fast_copy(net: Net) -> Net:
+    """The same model in the form that this machine runs fastest. Making it takes longer than many an evaluation: keep it."""
+    return fastest(copy.deepcopy(net))
+
+
+def outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
+    """What the model makes of each example, as it is."""
     trained = net.training
     net.eval()
     with torch.inference_mode():

@@ -111,7 +111,7 @@ def run_experiment(
             closing.enter_context(record.locked())
             closing.callback(record.give_up)
             record.settled(experiment, resume=False)  # nobody else has begun here in the meantime
-        run = _Run(setup, record, closing, settled=settled, folder=begin, finish=finish, watch=watch)
+        run = Run(setup, record, closing, settled=settled, folder=begin, finish=finish, watch=watch)
         return run.run()
 
 
@@ -128,7 +128,9 @@ def finish(out: Path, *, watch: Watcher = lambda moment: None) -> dict[str, Any]
     )
 
 
-class _Run:
+class Run:
+    """A run that has begun: its ledger, its clients, and the state that it stands in."""
+
     def __init__(
         self,
         setup: Setup,
@@ -181,7 +183,7 @@ class _Run:
         if self.next_round:
             self.clients.recall(record.personal_file(self.next_round))
         if checkpoint is None and (self.choice is not None or self._bought is not None):
-            self._save(0)
+            self.save(0)
 
     def _fill(self, bought: torch.Tensor | None) -> torch.Tensor | None:
         """Go on with rows filled and scaled by what the checkpoint has, or what is bought now; as they are where nothing is asked."""
@@ -253,20 +255,20 @@ class _Run:
         experiment = self.setup.experiment
         begin = time.perf_counter()
         if number and self.setup.phase(number) != self.setup.phase(number - 1):
-            self._save(number)
+            self.save(number)
             self._switch(self.setup.phase(number))
-        self.state = self._next_state(number)
+        self.state = self.next_state(number)
         self.next_round = number + 1
         metrics = self._evaluate_if_paid(number) if number in experiment.evaluation_rounds else {}
         self.seconds += time.perf_counter() - begin
         if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
-            self._save(self.next_round)
+            self.save(self.next_round)
         done, rounds, view = self.next_round, experiment.rounds, experiment.privacy.view
         accuracy, epsilon = metrics.get("accuracy"), metrics.get("epsilon")
         self._log.write("round", done=done, rounds=rounds, view=view, accuracy=accuracy, epsilon=epsilon)
         self.watch(Moment("training", done, rounds, accuracy, epsilon))
 
-    def _next_state(self, number: int) -> State:
+    def next_state(self, number: int) -> State:
         """The state after this round. One that too few answered is played again, or left out; each time was charged."""
         too_few = self.setup.experiment.engine.too_few
         for again in range(MOST_REPEATS):
@@ -286,7 +288,7 @@ class _Run:
     def _stop(self, why: str) -> str:
         """End before the last round, with the model as it stands; what has been paid for is not lost."""
         done, rounds = self.next_round, self.setup.experiment.rounds
-        self._save(done)
+        self.save(done)
         if not any(row["round"] == done - 1 for row in self.record.read_metrics()):
             self._evaluate_if_paid(done - 1)
         note = f"Training ended after {done} of {rounds} rounds, because {why}."
@@ -300,19 +302,23 @@ class _Run:
         self.state = {"model": self.setup.space.read(self.setup.net)}
 
     def _move_to(self, phase: Phase) -> None:
-        self.setup = in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total)))
-        self.clients.enter(self.setup)
+        self.take(in_phase(self.setup, phase, lambda done, total: self.watch(Moment("features", done, total))))
+
+    def take(self, setup: Setup) -> None:
+        """Go on with the model, coordinates and data of this setup."""
+        self.setup = setup
+        self.clients.enter(setup)
         self.federation = self._federation()
 
     def _evaluate_if_paid(self, number: int) -> dict[str, Any]:
         """The metrics of a round, or none where a charged evaluation would pass the budget."""
         try:
-            return self._evaluate(number)
+            return self.evaluate(number)
         except OverBudget as refused:
             self.watch(Moment("training", self.next_round, self.setup.experiment.rounds, note=str(refused)))
             return {}
 
-    def _evaluate(self, number: int) -> dict[str, Any]:
+    def evaluate(self, number: int) -> dict[str, Any]:
         """Scores, which are free on public test rows and charged on others, and then ε so far."""
         view = self.setup.experiment.privacy.view
         found = scores(self.setup, self.federation, self.state["model"], round_number=number)
@@ -328,7 +334,7 @@ class _Run:
         self.record.append_metrics(metrics)
         return metrics
 
-    def _save(self, rounds_done: int) -> None:
+    def save(self, rounds_done: int) -> None:
         if self._saved == rounds_done > 0:
             return
         traffic = self._traffic

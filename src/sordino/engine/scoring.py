@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sordino.engine import class_scores, number_scores
 from sordino.engine.charged_evaluation import ChargedEvaluation
-from sordino.engine.evaluate import evaluate
+from sordino.engine.evaluate import evaluate_as_it_is
 from sordino.engine.federation import FederationServer
 from sordino.engine.messages import Answer, Request
 from sordino.engine.setup import Setup
@@ -25,7 +25,7 @@ def scores(setup: Setup, federation: FederationServer, model: Tensor, *, round_n
     if evaluation is None:
         setup.space.write(setup.net, model)
         source = setup.federated.source
-        found = evaluate(setup.net, source.public_test, setup.device, source.target)
+        found = evaluate_as_it_is(setup.evaluated(model), source.public_test, setup.device, source.target)
         return {"accuracy": found.accuracy, "auroc": found.auroc, **found.others}
     slots = federation.roster.held_out
     noisy = evaluation.accuracy(_noisy_total(evaluation, federation, model, round_number), slots)

@@ -6,15 +6,18 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from sordino.core import VIEWS
 from sordino.data.examples import Examples
 from sordino.engine.bought_statistics import charges_for_statistics, refuse_cached_statistics
 from sordino.engine.building import Model, make_model, make_phases, shared_space, start_context
 from sordino.engine.dealing import Federated, federate
+from sordino.engine.evaluate import fast_copy
 from sordino.engine.evaluation_rows import refuse_silent_split
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.guessed_words import refuse_guessed_words
@@ -24,6 +27,7 @@ from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
 from sordino.engine.run_facts import run_facts
 from sordino.engine.simulate.dropping import check_dropping
+from sordino.engine.simulate.workers import Workers
 from sordino.engine.tariff import Multipliers, Tariff
 from sordino.engine.worked_out import with_batches, with_steps
 from sordino.experiment import Experiment
@@ -71,6 +75,20 @@ class Setup:
     @property
     def device(self) -> torch.device:
         return self.resolved.device
+
+    def make_workers(self) -> Workers:
+        """Threads for clients' work, each with a model of its own."""
+        count = self.experiment.engine.workers
+        return Workers(self.net, self.space, seed=self.experiment.seed, device=self.device, workers=count)
+
+    def evaluated(self, model: Tensor) -> Net:
+        """A model with these shared weights, to be evaluated: one fast copy, kept for all rounds of the phase."""
+        self.space.write(self._fast_copy, model)
+        return self._fast_copy
+
+    @cached_property
+    def _fast_copy(self) -> Net:
+        return fast_copy(self.net)
 
     def phase(self, round_number: int) -> Phase:
         """The phase that a round belongs to."""

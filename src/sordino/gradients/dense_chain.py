@@ -28,6 +28,8 @@ _SLOPES: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 
 IN_ORDER = "runs_children_in_order"
 """A class that has this attribute itself, and true, gives its children in turn what the one before them gave."""
+FACTORS = "draws_factors"
+"""A class that has this attribute itself, and true, multiplies its inputs by `factors(inputs)` and does nothing else."""
 
 
 def find_chain(model: nn.Module) -> Chain | None:
@@ -44,7 +46,7 @@ def find_chain(model: nn.Module) -> Chain | None:
         return None
     while layers and type(layers[0][1]) is nn.Flatten:
         layers = layers[1:]
-    known = all(type(layer) is nn.Linear or (type(layer) in _SLOPES and not _inplace(layer)) for _, layer in layers)
+    known = all(_known(layer) for _, layer in layers)
     return layers if known and layers and type(layers[0][1]) is nn.Linear else None
 
 
@@ -54,14 +56,25 @@ def book_chain(
 ) -> dict[str, Booking]:
     """What `tape.record` gives for this model."""
     fed: list[Tensor] = []
+    factors: dict[int, Tensor] = {}
     hidden = inputs.detach().flatten(1)
-    for _, layer in chain:
+    for place, (_, layer) in enumerate(chain):
         fed.append(hidden)
-        hidden = linear(hidden, layer.weight, layer.bias) if isinstance(layer, nn.Linear) else layer(hidden)
+        if isinstance(layer, nn.Linear):
+            hidden = linear(hidden, layer.weight, layer.bias)
+        elif _draws_factors(layer):
+            factors[place] = layer.factors(hidden)  # type: ignore[operator]
+            hidden = hidden * factors[place]
+        else:
+            hidden = layer(hidden)
     grads, outputs = _slope_of(loss, hidden, targets), hidden
     bookings: dict[str, Booking] = {}
     left = {name for name, _ in chain} & set(requests)
-    for (name, layer), given in zip(reversed(chain), reversed(fed), strict=True):
+    for place in reversed(range(len(chain))):
+        (name, layer), given = chain[place], fed[place]
+        if place in factors:
+            grads, outputs = grads * factors[place], given
+            continue
         if not isinstance(layer, nn.Linear):
             grads, outputs = _SLOPES[type(layer)](grads, outputs), given
             continue
@@ -100,6 +113,15 @@ def _slope_of(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> Tensor:
 def _changed(module: nn.Module) -> bool:
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "forward" in vars(module) or bool(getattr(module, "parametrizations", None))
+
+
+def _known(layer: nn.Module) -> bool:
+    plain = type(layer) in _SLOPES and not _inplace(layer)
+    return type(layer) is nn.Linear or plain or _draws_factors(layer)
+
+
+def _draws_factors(layer: nn.Module) -> bool:
+    return bool(vars(type(layer)).get(FACTORS, False))
 
 
 def _inplace(layer: nn.Module) -> bool:

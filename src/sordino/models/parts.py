@@ -41,6 +41,8 @@ class Net(nn.Module):
 class Dropout(nn.Module):
     """Dropout whose mask can be drawn from a given generator, so that stacked and single clients see the same one."""
 
+    draws_factors: ClassVar[bool] = True
+
     def __init__(self, probability: float) -> None:
         super().__init__()
         if not 0 <= probability < 1:
@@ -53,10 +55,16 @@ class Dropout(nn.Module):
         kept = torch.rand(shape, generator=generator) >= self.probability
         return kept / (1 - self.probability)
 
+    def factors(self, inputs: Tensor) -> Tensor:
+        """What these inputs are multiplied by: a mask in training, else ones."""
+        if not self.training or not self.probability:
+            return torch.ones_like(inputs)
+        return self.mask(inputs.shape, self.generator).to(inputs)
+
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or not self.probability:
             return inputs
-        return inputs * self.mask(inputs.shape, self.generator).to(inputs)
+        return inputs * self.factors(inputs)
 
     def extra_repr(self) -> str:
         return f"probability={self.probability}"

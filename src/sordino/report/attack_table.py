@@ -90,7 +90,7 @@ def _share(one: Mapping[str, Any], rate: str) -> str:
 
 
 ATTACKS = ("loss", "lira", "user")
-COLUMNS = ("method", "ε of the model", *(f"{attack}: TPR at 1 % (allowed)" for attack in ATTACKS), "verdict")
+COLUMNS = ("method", "ε of the model", *(f"{attack}: TPR at 1 %, for sure (allowed)" for attack in ATTACKS), "verdict")
 
 
 def every_method_report(found: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
@@ -98,7 +98,8 @@ def every_method_report(found: Sequence[Mapping[str, Any]]) -> list[RenderableTy
     table = Table(
         title="Membership inference on every method",
         box=SIMPLE_HEAD,
-        caption="TPR: members found where 1 % of others are accused, and in brackets what ε allows at most.",
+        caption="TPR: members found where 1 % of others are accused; for sure, its lower confidence bound, by which the verdict goes; in "
+        "brackets what ε allows at most.",
     )
     for column in COLUMNS:
         table.add_column(column, justify="right" if "TPR" in column else "left")
@@ -125,4 +126,5 @@ def _every_method_row(found: Mapping[str, Any]) -> tuple[str, ...]:
 def _found_and_allowed(one: Mapping[str, Any] | None) -> str:
     if one is None or one["tpr"]["0.01"] is None:
         return "–" if one is None else f"AUC {one['auc']:.2f}"
-    return _share(one, "0.01")
+    allowed = f" ({one['allowed_tpr']['0.01']:.3f})" if one["bounded"] else ""
+    return f"{number_text(one['tpr']['0.01'])}, {number_text(one['tpr_at_least']['0.01'])}{allowed}"

@@ -6,6 +6,7 @@ is per client, a row moves a client's contribution as a change of its data, so a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ Floats = NDArray[np.float64]
 MOST_ROWS = 4000
 WHY = "whoever holds the published model and a row can do it"
 WHY_SHADOWS = "the onlooker needs rows of the same kind, the very rows in doubt among them, to train shadow models on"
-WHY_USERS = "the onlooker needs all rows of a client; other users are made up of test rows, in numbers as clients have"
+WHY_USERS = (
+    "the onlooker needs all rows of a client; other users are made up of test rows, as many to each as clients have"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +130,15 @@ def _entry(
 
 
 def _users(run: Trained, inside: Floats, outside: Floats, places: NDArray[np.int64]) -> Roc | None:
-    """The mean score of each client's rows, against made-up users of as many test rows."""
+    """The mean score of each client's rows, against made-up users of as many test rows; no two of them share a row."""
     where = {int(row): place for place, row in enumerate(places)}
     own = [[where[int(row)] for row in rows if int(row) in where] for rows in run.clients]
     kept = [rows for rows in own if rows]
     if len(kept) < 2:
         return None
-    rng = np.random.default_rng([run.experiment.seed, 6])
-    sizes = [len(rows) for rows in kept]
-    made_up = [outside[rng.choice(len(outside), min(size, len(outside)), replace=False)] for size in sizes * 5]
+    drawn = np.random.default_rng([run.experiment.seed, 6]).permutation(outside)
+    ends = itertools.takewhile(lambda end: end <= len(drawn), itertools.accumulate(itertools.cycle(map(len, kept))))
+    made_up = np.split(drawn, list(ends))[:-1] or [drawn]
     return Roc(np.array([inside[rows].mean() for rows in kept]), np.array([one.mean() for one in made_up]))
 
 

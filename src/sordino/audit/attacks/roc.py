@@ -41,13 +41,20 @@ class Roc:
         threshold = np.sort(self.others)[-accused - 1] if accused < len(self.others) else -np.inf
         return float((self.members > threshold).mean())
 
-    def passes(self, allowed: Curve, rate: float) -> bool:
-        """Whether more is found than is allowed, beyond chance: both shares are taken at their confidence bounds."""
+    def found_at_least(self, rate: float) -> float | None:
+        """The lower confidence bound of the share that is found: what so few members show for sure."""
         found = self.found(rate)
         if found is None:
+            return None
+        right = round(found * len(self.members))
+        return float(stats.beta.ppf(LEVEL / 2, right, len(self.members) - right + 1)) if right else 0.0
+
+    def passes(self, allowed: Curve, rate: float) -> bool:
+        """Whether more is found than is allowed, beyond chance: both shares are taken at their confidence bounds."""
+        least = self.found_at_least(rate)
+        if least is None:
             return False
-        accused, right = int(rate * len(self.others)), round(found * len(self.members))
-        least = float(stats.beta.ppf(LEVEL / 2, right, len(self.members) - right + 1)) if right else 0.0
+        accused = int(rate * len(self.others))
         most = float(stats.beta.ppf(1 - LEVEL / 2, accused + 1, len(self.others) - accused))
         return least > allowed.found(most)
 
@@ -68,6 +75,7 @@ class Roc:
             "members": len(self.members),
             "non_members": len(self.others),
             "tpr": {f"{rate:g}": self.found(rate) for rate in RATES},
+            "tpr_at_least": {f"{rate:g}": self.found_at_least(rate) for rate in RATES},
             "allowed_tpr": {f"{rate:g}": 1.0 if allowed is None else allowed.found(rate) for rate in RATES},
             "holds": allowed is None or not any(self.passes(allowed, rate) for rate in RATES),
             "curve": self.curve(allowed),

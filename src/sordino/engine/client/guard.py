@@ -108,7 +108,8 @@ class OwnGuard:
             before = self.ledger.spent_for(grant.nonce)
             if before is not None and not (self.repeatable and before == digest):
                 raise SordinoError(
-                    f"The grant of line {grant.line} was spent before; nothing is released for it a second time."
+                    f"The grant of line {grant.line} was spent before; nothing is released for it a second time. If the same file is to be "
+                    "run anew, give it another seed."
                 )
             self._check_request(grant, request)
             if before is None:

@@ -34,13 +34,15 @@ LONGEST_SECONDS = 30.0
 SETTLED_SECONDS = 60.0
 """A process that lived for longer had been let in: the next one waits no longer than the first."""
 TRIES = "SORDINO_NODE_TRIES"
+"""How often this node was turned away in a row: a process tells it to the one that takes over. What is no number counts as none."""
 _SECRET = "processes.secret"
 
 
 def main() -> None:
     given = _arguments()
     end_with(given.parent)
-    tries = int(os.environ.get(TRIES, "0"))
+    told = os.environ.get(TRIES, "")
+    tries = int(told) if told.isascii() and told.isdigit() else 0
     time.sleep(max(0.0, _seconds_before(tries) - AGAIN_SECONDS))
     begun = time.monotonic()
     set_pace(bell := Bell())

@@ -16,7 +16,7 @@ from sordino.core import Private
 from sordino.data.examples import Examples
 from sordino.data.partition import Partition
 from sordino.engine.client.personal_store import PersonalStore, show_to_researcher
-from sordino.engine.evaluate import accuracy, correct, logits
+from sordino.engine.evaluate import accuracy_as_it_is, correct_as_it_is, outputs
 from sordino.engine.setup import Setup
 from sordino.engine.simulate.workers import Place, Workers
 from sordino.gradients.losses import mean_loss
@@ -91,14 +91,13 @@ def _matched(models: OwnModels, tests: Partition, *, first: int) -> list[float]:
     setup = models.setup
     public = setup.federated.source.public_test
     if not setup.method.personalised:
-        setup.space.write(setup.net, models.state["model"])
-        right = correct(setup.net, public, setup.device).float()
+        right = correct_as_it_is(setup.evaluated(models.state["model"]), public, setup.device).float()
         return [float(right[torch.from_numpy(tests.of(k))].mean()) for k in range(tests.clients)]
 
     def rows_of(number: int) -> Private[Examples]:
         return Private(public.take(torch.from_numpy(tests.of(number))))
 
-    return models.figures(rows_of, accuracy, clients=tests.clients, first=first)
+    return models.figures(rows_of, accuracy_as_it_is, clients=tests.clients, first=first)
 
 
 def _on_own_rows(models: OwnModels) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def _on_own_rows(models: OwnModels) -> dict[str, Any]:
     if (split := federated.own_split) is not None:
         parts = {"validation": split.validation, "test": split.test}
         found[OWN_ROWS] = {
-            name: spread(models.figures(partial(federated.own_rows, of=part), accuracy, clients=clients))
+            name: spread(models.figures(partial(federated.own_rows, of=part), accuracy_as_it_is, clients=clients))
             for name, part in parts.items()
             if part is not None
         }
@@ -123,7 +122,7 @@ def _on_own_rows(models: OwnModels) -> dict[str, Any]:
 
 
 def _loss(net: Net, examples: Examples, device: torch.device) -> float:
-    return float(mean_loss(logits(net, examples, device), examples.labels))
+    return float(mean_loss(outputs(net, examples, device), examples.labels))
 
 
 def spread(accuracies: Sequence[float]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from sordino.engine.simulate.client_tests import client_figures
 from sordino.engine.simulate.dropping import Dropping
 from sordino.engine.simulate.schedule import ScheduleName, choose, refuse_unstackable
 from sordino.engine.simulate.transport import LocalTransport
-from sordino.engine.simulate.workers import Workers
 from sordino.methods.method import State
 from sordino.privacy.door import ClientDoor
 
@@ -32,7 +31,7 @@ class Simulator:
 
     def _begin(self, setup: Setup) -> None:
         self._setup = setup
-        self._workers = _make_workers(setup)
+        self._workers = setup.make_workers()
         self._personal = _personal_store(setup)
         self.transport = LocalTransport(
             runtime=self._runtime,
@@ -91,7 +90,7 @@ def settle_schedule(setup: Setup, start: Tensor) -> dict[str, Any]:
     if asked != "auto" or len(setup.phases) > 1:
         return {"schedule": "workers" if asked == "auto" else asked, "trial_seconds": {}}
     sizes = setup.federated.sizes
-    with closing(_make_workers(setup)) as workers:
+    with closing(setup.make_workers()) as workers:
         name, seconds = choose(
             setup.net,
             workers,
@@ -102,11 +101,6 @@ def settle_schedule(setup: Setup, start: Tensor) -> dict[str, Any]:
             start=start,
         )
     return {"schedule": name, "trial_seconds": seconds}
-
-
-def _make_workers(setup: Setup) -> Workers:
-    count = setup.experiment.engine.workers
-    return Workers(setup.net, setup.space, seed=setup.experiment.seed, device=setup.device, workers=count)
 
 
 def _personal_store(setup: Setup) -> PersonalStore | None:

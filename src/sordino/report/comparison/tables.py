@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +16,7 @@ from sordino.report.comparison.entries import Entry
 from sordino.report.comparison.found import found_about
 from sordino.report.comparison.front import draw_front
 from sordino.report.comparison.significance import Difference
+from sordino.report.joints import Jointed
 from sordino.report.terminal import epsilon_text, mean_and_spread
 
 MOST_DIFFERENCES = 12
@@ -55,7 +56,7 @@ def _table(contest: Contest) -> Table:
         caption=f"ε of the worst client in the {contest.view} view, {axis.unit} level, {axis.neighbours}, δ = {axis.delta:g}; "
         f"{axis.measure}: mean ± standard deviation over n seeds{own}; s and MB: of one run; ●: on the front",
     )
-    table.add_column(contest.by, overflow="fold")
+    table.add_column(Jointed((contest.by, "")))
     for column in (f"ε {contest.view}", axis.measure, "n", "s", "MB", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for entry in contest.entries:
@@ -63,10 +64,10 @@ def _table(contest: Contest) -> Table:
     return table
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: Entry) -> list[RenderableType]:
     known, *others = entry.label.split(", ", 1)
     return [
-        "\n".join([escape(known), *(f"[dim]{escape(other)}[/dim]" for other in others)]),
+        Jointed((known, ""), *((other, "dim") for other in others)),
         epsilon_text(entry.epsilon),
         mean_and_spread(entry.mean, entry.spread),
         str(len(entry.figures)),
@@ -87,11 +88,11 @@ def _differences(contest: Contest) -> Table:
         + (f"; {hidden} more pairs with --json" if hidden else ""),
     )
     for column in ("better", "than"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column)
     for column in ("by points", "p", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for one in shown:
-        table.add_row(escape(one.first), escape(one.second), _points(one), _p(one), _word(one))
+        table.add_row(Jointed((one.first, "")), Jointed((one.second, "")), _points(one), _p(one), _word(one))
     return table
 
 

@@ -1,0 +1,99 @@
+"""What `make test` does not do word by word of what pages say, and why. `python -m torture pages` does all of it but what is in NOT_RUN.
+
+A command that is on a page and neither followed nor listed here fails tests/test_page_commands.py.
+"""
+
+from __future__ import annotations
+
+SMALL = "--set rounds=1 --set start.epochs=1 --set data.clients=10 --set privacy.expected_cohort=4"
+
+FOLLOWED = {
+    "README.md": "tests/test_docs.py",
+    "docs/comparing.md": "tests/test_docs.py",
+    "docs/library.md": "tests/test_docs.py",
+    "docs/own-loop.md": "tests/test_docs.py",
+    "docs/mechanisms/correlated-noise.md": "tests/test_docs.py",
+    "examples/extensions/README.md": "tests/test_docs.py",
+    "docs/data.md": "tests/test_walk_hospital.py",
+    "docs/deployment.md": "tests/test_walk_deployment.py",
+    "CONTRIBUTING.md": "tests/test_contributing.py",
+}
+"""Pages whose blocks of commands are run from top to bottom, and by what."""
+
+NAMES = {"README.md": {"FILE": "examples/quickstart.toml", "DIR": "runs/quickstart", "ROWS": "rows.npz"}}
+"""What capital letters on a page stand for."""
+
+CUT = {
+    "README.md": {
+        "sordino run examples/quickstart.toml": SMALL,
+        "sordino sweep examples/quickstart.toml --over privacy.epsilon=2,4,8 --seeds 3 --jobs 2": f"--seeds 1 --jobs 1 {SMALL}",
+        "sordino recommend FILE --epsilon 2": f"--seconds 1 {SMALL}",
+        "sordino pretrain FILE": "--set start.epochs=1",
+    },
+    "docs/comparing.md": {
+        "sordino sweep methods.toml --over privacy.epsilon=2,8 --seeds 3 --jobs 2": "--jobs 1",
+    },
+    "docs/mechanisms/correlated-noise.md": {
+        "sordino sweep examples/correlated-noise/turns.toml --over privacy.mechanism=gaussian,banded --over privacy.epsilon=1,2,4,8 "
+        "--over privacy.clip_norm=0.05,0.1,0.3 --seeds 3": "--over privacy.epsilon=4 --over privacy.clip_norm=0.1 --seeds 1 "
+        "--set rounds=4 --set data.clients=40 --set privacy.participation_cap=2",
+        "sordino sweep examples/correlated-noise/sampled.toml --over privacy.epsilon=1 --seeds 3": "--seeds 1 --set rounds=2 "
+        "--set data.clients=80",
+        "sordino sweep examples/correlated-noise/sampled.toml --set privacy.mechanism=banded --over privacy.participation_cap=50,10 "
+        "--over privacy.epsilon=1 --seeds 3": "--over privacy.participation_cap=2,1 --seeds 1 --set rounds=4 --set data.clients=80 "
+        "--set privacy.expected_cohort=10",
+    },
+    "examples/extensions/README.md": {"sordino run examples/extensions/decaying.toml": "--set rounds=3"},
+}
+"""By page and command: options that make it short. Of two that say the same, the last one counts."""
+
+WHOLE_ONLY = {
+    "README.md": {
+        "sordino audit examples/quickstart.toml": "minutes; tests/audit/test_auditing.py calls it on a small file",
+        "sordino attack runs/quickstart": "a minute; tests/audit/test_attacks.py calls it on a small run",
+        "sordino federate FILE --local 3": "starts seven processes; tests/federation has a federation that is started once",
+    },
+    "examples/extensions/README.md": {
+        "cd examples/extensions": "for the next line",
+        "pytest --pyargs sordino.testing --member decaying:Decaying": "tests/test_contributing.py runs the same checks",
+    },
+}
+"""By page and command: what only `python -m torture pages` does, and what stands for it in `make test`."""
+
+AT_NODES = (
+    "the same command as on docs/deployment.md, with other names; tests/test_walk_deployment.py follows that page"
+)
+SETS_UP = "changes the machine it is on, or sets one up; done by hand with each wheel"
+MAKE = "calls what other lines of the Makefile and the tests do; tests/test_page_commands.py checks that it is there"
+HOURS = "minutes to hours; done by hand, and the page tells what came out"
+PATTERN = "a form of a command, which has gaps to fill; its words are checked"
+
+NOT_RUN = [
+    ("*", "make *", MAKE),
+    ("*", "pip install *", SETS_UP),
+    ("*", "python -m benchmarks*", HOURS),
+    ("*", "python -m torture*", HOURS),
+    ("docs/index.md", "*", SETS_UP),
+    ("README.md", ". .venv/bin/activate", SETS_UP),
+    ("README.md", "sordino provision consortium --server fed.example.org *", AT_NODES),
+    ("README.md", "sordino serve consortium", AT_NODES),
+    ("README.md", "sordino preflight KIT *", AT_NODES),
+    ("README.md", "sordino node KIT *", AT_NODES),
+    ("README.md", "sordino reconcile *", AT_NODES),
+    ("*", "pytest --pyargs sordino.testing --member my_method:MyMethod", "tests/test_contributing.py runs it"),
+    ("CONTRIBUTING.md", "python my_method.py", "a comparison, nothing to type"),
+    ("CONTRIBUTING.md", "sordino run folder/experiment.toml", PATTERN),
+    ("docs/audits.md", "sordino audit *", "tests/audit/test_auditing.py calls these on small files; whole: minutes, told on the page"),
+    ("docs/audits.md", "sordino attack *", "tests/audit/test_attacks.py calls these on small files; whole: minutes, told on the page"),
+    ("docs/audits.md", "python make_data.py", "tests/audit/test_attacks.py makes rows of the same kind"),
+    ("docs/*", "sordino * FILE*", PATTERN),
+    ("docs/*", "sordino * DIR*", PATTERN),
+    ("docs/*", "sordino * NAME", PATTERN),
+    ("docs/faq.md", "sordino plan --json", PATTERN),
+    ("docs/data.md", "sordino sweep hospital/hospital.toml *", HOURS),
+    ("docs/decisions/client-runtime.md", "*", "a measurement of two former trees"),
+    ("docs/design.md", "python tests/walk.py run my.toml --out runs/walk", "tests/test_design.py walks so"),
+    ("docs/performance.md", 'python -c "import torch"', "what is timed, nothing to type"),
+    ("docs/studies/*", "sordino *", HOURS),
+]  # fmt: skip
+"""Pages and commands as patterns, and why nobody runs them for you."""
