@@ -21,11 +21,12 @@ from sordino.privacy.calibration import calibrate
 from sordino.privacy.event_kinds import for_dp_accounting
 
 ROUNDS, RATE, DELTA, NOISE_MULTIPLIER, EPSILON = 300, 0.05, 1e-5, 1.0, 4.0
+RELEASES = 40
 
 
 def measure() -> list[dict[str, object]]:
     """Median seconds; dp-accounting's own PLD accountant on the same two grids stands beside ours."""
-    return [*_pricing(), _calibration(), _plan()]
+    return [*_pricing(), _different(), _calibration(), _plan()]
 
 
 _UNPRICED = itertools.count()
@@ -68,6 +69,18 @@ def _pricing() -> list[dict[str, object]]:
         }
         for name in contestants
     ]
+
+
+def _different() -> dict[str, object]:
+    """Releases with a noise multiplier each, on the fine grid, as a ledger has them after rounds under a schedule of noise."""
+
+    def work() -> object:
+        first = NOISE_MULTIPLIER + 1e-6 * next(_UNPRICED)
+        events = {_event(first + 0.01 * number): 1 for number in range(RELEASES)}
+        return spent(events, delta=DELTA, neighbours="zero-out", precise=True)
+
+    seconds = interleaved_seconds({"different": work}, repeats(5))["different"]
+    return {"benchmark": "accounting", "what": f"ε of {RELEASES} different releases", "seconds": seconds}
 
 
 def _calibration() -> dict[str, object]:

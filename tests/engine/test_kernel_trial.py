@@ -124,8 +124,19 @@ def test_dense_clients_are_tried(store: Path) -> None:
 
 
 def test_the_faster_is_seen() -> None:
-    assert gain(lambda: None, lambda: time.sleep(0.01)) > 1.5
-    assert gain(lambda: time.sleep(0.01), lambda: None) < 1
+    def short() -> None:
+        sum(range(1_000))
+
+    def long() -> None:
+        sum(range(100_000))
+
+    def kept_waiting() -> None:
+        time.sleep(0.01)
+        short()
+
+    assert gain(short, long) > 1.5
+    assert gain(long, short) < 1
+    assert gain(kept_waiting, long) > 1.5
 
 
 def test_a_run_keeps_its_choice(tiny, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +146,7 @@ def test_a_run_keeps_its_choice(tiny, store: Path, tmp_path: Path, monkeypatch: 
     facts = json.loads((tmp_path / "here" / "experiment.json").read_text())["facts"]
     assert facts["left_to_torch"] and set(map(tuple, facts["left_to_torch"].values())) == {("sums",)}
     sordino.run(tiny(**IMAGES, engine={"name": "process"}), out=tmp_path / "processes")
-    monkeypatch.setattr("sordino.engine.run._Run._finish", lambda run, ended: {})
+    monkeypatch.setattr("sordino.engine.run.Run._finish", lambda run, ended: {})
     sordino.run(tiny(**IMAGES), out=tmp_path / "cut")
     monkeypatch.undo()
     monkeypatch.setenv(SWITCH, TRIAL)

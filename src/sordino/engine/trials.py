@@ -23,7 +23,7 @@ from sordino.processor import processor
 
 FOLDER_VARIABLE = "SORDINO_TRIALS"
 LAPS, CLEAR, SECONDS = 5, 1.5, 0.25
-"""Times that each is tried; the best counts, because a busy moment can only slow it down. After two, a clear
+"""Times that each is tried; the best counts, because a busy moment can only slow it down. After three, a clear
 lead or so much time is enough."""
 
 Trial = Callable[[], float]
@@ -36,15 +36,18 @@ def trials_folder() -> Path:
 
 
 def gain(ours: Callable[[], object], torchs: Callable[[], object]) -> float:
-    """How many times as long as our way torch's takes, by turns; at least two of each after one to warm up."""
+    """How many times as long as our way torch's takes, by turns; at least three of each after one to warm up.
+
+    What counts is this thread's own time on its core, so that others who take the core away in between do not decide it.
+    """
     ours(), torchs()
-    best, first = [math.inf, math.inf], time.perf_counter()
+    best, first = [math.inf, math.inf], time.thread_time()
     for lap in range(LAPS):
         for place, work in enumerate((ours, torchs)):
-            begin = time.perf_counter()
+            begin = time.thread_time()
             work()
-            best[place] = min(best[place], time.perf_counter() - begin)
-        if lap and (max(best) > CLEAR * min(best) or time.perf_counter() - first > SECONDS):
+            best[place] = min(best[place], time.thread_time() - begin)
+        if lap > 1 and (max(best) > CLEAR * min(best) or time.thread_time() - first > SECONDS):
             break
     return round(best[1] / best[0], 3)
 
