@@ -19,7 +19,7 @@ class Jointed:
     colon, slash or equals sign.
 
     Example:
-        >>> Console(width=14).print(Jointed("privacy.participation_cap=10"))
+        >>> Console(width=14).print(Jointed(("privacy.participation_cap=10", "")))
         privacy.
         participation_
         cap=10
