@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lockstep import ROOT
-from benchmarks.machine import processor
 from benchmarks.targets import Verdict
+from sordino.processor import processor
 
 HISTORY = ROOT / "benchmarks" / "results" / "history.jsonl"
 SLIP = 1.1

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sordino.processor import processor, processor_fact
+
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography")
 BUSY = 0.15
 """Cores' worth of other work above which ratios are not judged."""
@@ -39,19 +41,9 @@ def busy_cores() -> float | None:
     return (os.cpu_count() or 1) * (1 - idle / total) if total else 0.0
 
 
-def processor() -> str:
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
-
-
 def _clock() -> float | None:
-    found = _cpuinfo("cpu MHz")
+    found = processor_fact("cpu MHz")
     return round(float(found)) if found else None
-
-
-def _cpuinfo(key: str) -> str | None:
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), None)
 
 
 def _ticks() -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ import random
 
 # for processes that tests start: one test runs on each core
 os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+os.environ.setdefault("SORDINO_KERNELS", "on")  # wherever they suit: a trial could come out one way or the other
 
 import numpy as np
 import pytest

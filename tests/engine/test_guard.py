@@ -162,7 +162,9 @@ def test_code_that_the_operator_did_not_allow_is_not_even_imported(tiny, tmp_pat
     (tmp_path / "strange_part.py").write_text("from sordino.methods.dp_fedavg import DpFedAvg as Mine\n")
     monkeypatch.syspath_prepend(tmp_path)
     facts = {"client": 0, "run": "r", "multipliers": {}, "sizes": [], "held_out": [], "shape": (), "classes": 2}
-    begin = Beginning(**facts, vocabulary=0, parameters={}, experiment=tiny(method={"name": "strange_part:Mine"}))
+    begin = Beginning(
+        **facts, vocabulary=0, parameters={}, left_to_torch={}, experiment=tiny(method={"name": "strange_part:Mine"})
+    )
     own = Own(folder=tmp_path, ledger=tmp_path / "ledger.jsonl", limits=Limits())
     with pytest.raises(SordinoError, match=r"allow none of the parts.*strange_part:Mine"):
         Session(begin, own, rows=None)

@@ -95,7 +95,10 @@ def test_forms_that_are_used_unasked(machine: str, expected: list[str], monkeypa
 
 def test_a_form_that_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sordino.kernels.native._load", lambda form: None)
-    for wished, words in (("avx512", "cannot run or that were not built"), ("sse9", "must be one of off, avx512")):
+    for wished, words in (
+        ("avx512", "cannot run or that were not built"),
+        ("sse9", "must be one of trial, on, off, avx512"),
+    ):
         monkeypatch.setenv(SWITCH, wished)
         library.cache_clear()
         with pytest.raises(SordinoError, match=words):

@@ -18,6 +18,8 @@ from sordino.data.examples import Examples
 from sordino.data.locate import data_folder
 from sordino.data.public import digest
 from sordino.files import locked, make_folder, remove_unfinished, write_whole
+from sordino.kernels.choice import all_left_to_torch
+from sordino.kernels.native import form
 
 FOLDER_VARIABLE = "SORDINO_FEATURES"
 PART_ROWS = 1000
@@ -37,7 +39,8 @@ class FeatureStore:
 
     def __init__(self, body: nn.Module, device: torch.device) -> None:
         content = save({key: value.cpu().contiguous() for key, value in body.state_dict().items()})
-        self._body = sha256(content + f"{body!r} {device.type}".encode()).hexdigest()
+        left = [sorted(works) for works in map(all_left_to_torch, body.modules()) if works]
+        self._body = sha256(content + f"{body!r} {device.type} {form()} {left}".encode()).hexdigest()
 
     def outputs(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from sordino.data.examples import IDENTITY, Examples
 from sordino.data.source import Source
 from sordino.engine.feature_store import FeatureStore
+from sordino.kernels import fastest
 from sordino.models import Net
 from sordino.pretrain.start import Progress
 
@@ -28,15 +30,13 @@ def frozen_body(net: Net, trainable: Iterable[str]) -> bool:
 
 
 def body_outputs(net: Net, examples: Examples, device: torch.device, advance: Advance = lambda more: None) -> Tensor:
-    """What the body makes of each example, in small chunks that stay in the processor's cache."""
-    trained = net.training
-    net.eval()
+    """What a fast copy of the body makes of each example, in small chunks that stay in the processor's cache."""
+    body = fastest(copy.deepcopy(net.body)).eval()
     chunks = []
     with torch.inference_mode():
         for rows in torch.arange(len(examples)).split(CHUNK):
-            chunks.append(net.body(examples.take(rows).features(device)).flatten(1).cpu())
+            chunks.append(body(examples.take(rows).features(device)).flatten(1).cpu())
             advance(len(rows))
-    net.train(trained)
     return torch.cat(chunks)
 
 

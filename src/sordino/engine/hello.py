@@ -34,6 +34,8 @@ class Beginning:
     vocabulary: int
     parameters: Mapping[str, list[int]]
     """The shape of each parameter of the whole model, so that another version of it is noticed."""
+    left_to_torch: Mapping[str, list[str]]
+    """Work of the model's layers that compiled kernels do not do in this run."""
 
     @staticmethod
     def of(setup: Setup, client: int, *, run: str) -> Beginning:
@@ -49,6 +51,7 @@ class Beginning:
             classes=source.classes,
             vocabulary=source.vocabulary,
             parameters=parameter_shapes(setup.whole),
+            left_to_torch={name: list(works) for name, works in setup.left_to_torch.items()},
         )
 
     def to_message(self, **besides: Any) -> Message:

@@ -37,6 +37,8 @@ from sordino.privacy.ledger_file import read_book
 MODEL, PREDICTION = "model.safetensors", "prediction.json"
 RELEASE = "release"
 KERNELS, TORCH_ALONE = "compiled kernels, ", "torch alone"
+LEFT_TO_TORCH = "left_to_torch"
+"""A run's fact: what torch does in it although a kernel could."""
 SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
 

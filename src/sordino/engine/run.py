@@ -25,7 +25,7 @@ from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
 from sordino.engine.prediction_file import Prediction
-from sordino.engine.record import Checkpoint, RunRecord
+from sordino.engine.record import LEFT_TO_TORCH, Checkpoint, RunRecord
 from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
@@ -103,6 +103,7 @@ def run_experiment(
             progress=lambda done, total: watch(Moment("pre-training", done, total)),
             describing=lambda done, total: watch(Moment("features", done, total)),
             settled=planned if settled is None else Multipliers.from_json(settled),
+            left_to_torch=None if settled is None else settled.get(LEFT_TO_TORCH, {}),
         )
         if is_new:
             make_folder(out)
@@ -148,6 +149,7 @@ class Run:
         facts = settled or {
             **settle(setup, first),
             **setup.tariff.multipliers.to_json(),
+            LEFT_TO_TORCH: setup.left_to_torch,
             "data_digest": data_digest,
             "folder": str(folder),
             **setup.loaded.facts(),

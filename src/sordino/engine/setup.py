@@ -21,6 +21,7 @@ from sordino.engine.evaluate import fast_copy
 from sordino.engine.evaluation_rows import refuse_silent_split
 from sordino.engine.features import cached_outputs, frozen_body, with_cached_features
 from sordino.engine.guessed_words import refuse_guessed_words
+from sordino.engine.kernel_trial import left_to_torch_here
 from sordino.engine.pricing import make_tariff
 from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
@@ -30,6 +31,7 @@ from sordino.engine.simulate.workers import Workers
 from sordino.engine.tariff import Multipliers, Tariff
 from sordino.engine.worked_out import with_batches, with_steps
 from sordino.experiment import Experiment
+from sordino.kernels.choice import Left, leave_to_torch
 from sordino.methods import Method
 from sordino.models import FlatSpace, Net
 from sordino.pretrain.provenance import Provenance
@@ -59,6 +61,8 @@ class Setup:
     start_warnings: tuple[str, ...] = ()
     lineage: tuple[Provenance, ...] = ()
     """What must be said of the start, and all trainings that went into it."""
+    left_to_torch: Left = dataclasses.field(default_factory=dict)
+    """What torch does faster than our kernels on the machine that the run was begun on; the layers know it."""
 
     @property
     def experiment(self) -> Experiment:
@@ -141,11 +145,12 @@ def prepare(
     progress: Progress,
     describing: Progress = lambda done, total: None,
     settled: Multipliers | None = None,
+    left_to_torch: Left | None = None,
 ) -> Setup:
     """Build and check all parts, ready for the first phase. Nothing is written, and no private value leaves.
 
     `federated` is given where rows lie elsewhere. `progress` follows the start, `describing` what a frozen body makes of the data. A
-    run that goes on has its noise `settled`.
+    run that goes on has its noise `settled`, and what it has `left_to_torch`; any other tries that.
     """
     check_dropping(resolved.experiment)
     federated = federated or federate(resolved)
@@ -158,6 +163,10 @@ def prepare(
     resolved, model, start = parts.resolved, parts.model, resolved.start
     context = start_context(resolved, source, model.built_for, folder=folder, progress=progress)
     start_warnings = start.warnings(context)
+    if left_to_torch is None:
+        private_examples = resolved.method.unit == "example"
+        left_to_torch = left_to_torch_here(model.net, source.shape, private_examples=private_examples)
+    leave_to_torch(model.net, left_to_torch)
     start.prepare(model.built, context)
     model.net.to(resolved.device).train()
     ready = Setup(
@@ -172,6 +181,7 @@ def prepare(
         loaded_anchors=public_anchors(resolved, source),
         start_warnings=tuple(start_warnings),
         lineage=start.lineage(folder),
+        left_to_torch=left_to_torch,
     )
     return in_phase(ready, parts.phases[0], describing)
 

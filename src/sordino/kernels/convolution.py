@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sordino.kernels import conv3x3
+from sordino.kernels.choice import FORWARD, ROWS, SUMS, left_to_torch
 from sordino.kernels.native import addresses, channels_last, library, reachable, readable, threads
 
 BLOCK, FEWEST_POSITIONS, MOST_WEIGHTS = 16, 64, 100_000
@@ -31,11 +32,23 @@ class Conv2d(nn.Conv2d):
         if inputs.dim() != 4 or not _is_plain(self) or not reachable(inputs) or not reachable(self.weight):
             return False
         learns = self.weight.requires_grad and torch.is_grad_enabled() and self.weight.numel() <= MOST_WEIGHTS
-        return learns or conv3x3.suits(self.weight, inputs, stride=self.stride[0], padding=int(self.padding[0]))
+        return (learns and not left_to_torch(self, SUMS)) or by_tiles(self, inputs)
+
+
+def by_tiles(layer: nn.Conv2d, inputs: Tensor) -> bool:
+    """Whether these images are convolved by the kernel, both ways."""
+    return not left_to_torch(layer, FORWARD) and conv3x3.suits(
+        layer.weight, inputs, stride=layer.stride[0], padding=int(layer.padding[0])
+    )
 
 
 def suits(layer: nn.Module, inputs: Tensor, grads: Tensor) -> bool:
-    """Whether the kernel can take this call of this layer, and is the faster way."""
+    """Whether the kernel can give this call's gradients example by example, and is the faster way."""
+    return not left_to_torch(layer, ROWS) and takes(layer, inputs, grads)
+
+
+def takes(layer: nn.Module, inputs: Tensor, grads: Tensor) -> bool:
+    """Whether the kernel knows this layer's weight gradient."""
     return (
         isinstance(layer, nn.Conv2d)
         and _is_plain(layer)
@@ -65,11 +78,20 @@ class Geometry:
     kernel: tuple[int, int]
     stride: int
     padding: int
+    tiles: bool = True
+    sums: bool = True
+    """What torch was not faster at."""
 
 
 def geometry_of(layer: nn.Conv2d) -> Geometry:
     rows, columns = layer.kernel_size
-    return Geometry(kernel=(rows, columns), stride=layer.stride[0], padding=int(layer.padding[0]))
+    return Geometry(
+        kernel=(rows, columns),
+        stride=layer.stride[0],
+        padding=int(layer.padding[0]),
+        tiles=not left_to_torch(layer, FORWARD),
+        sums=not left_to_torch(layer, SUMS),
+    )
 
 
 def weight_rows(inputs: Tensor, grads: Tensor, geometry: Geometry) -> Tensor:
@@ -104,7 +126,9 @@ class _Convolution(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
         ctx.save_for_backward(inputs, weight)
         ctx.geometry = geometry
-        ctx.by_tiles = conv3x3.suits(weight, inputs, stride=geometry.stride, padding=geometry.padding)
+        ctx.by_tiles = geometry.tiles and conv3x3.suits(
+            weight, inputs, stride=geometry.stride, padding=geometry.padding
+        )
         if ctx.by_tiles:
             return conv3x3.convolved(inputs, weight, bias)
         return torch.conv2d(inputs, weight, bias, geometry.stride, geometry.padding)
@@ -114,11 +138,12 @@ class _Convolution(torch.autograd.Function):
         inputs, weight = ctx.saved_tensors
         grad, geometry = grads[0], ctx.geometry
         again = torch.is_grad_enabled()  # somebody will differentiate this gradient again
-        sums = not again and weight.numel() <= MOST_WEIGHTS and grad.shape[2] * grad.shape[3] >= FEWEST_POSITIONS
+        few, wide = weight.numel() <= MOST_WEIGHTS, grad.shape[2] * grad.shape[3] >= FEWEST_POSITIONS
+        sums = geometry.sums and not again and few and wide
         by_tiles = not again and ctx.by_tiles
         wanted_of_inputs, wanted_of_weight, wanted_of_bias = ctx.needs_input_grad[:3]
         asked = [wanted_of_inputs and not by_tiles, wanted_of_weight and not sums, wanted_of_bias and not sums]
-        of_inputs, of_weight, of_bias = _by_torch(grad, inputs, weight, geometry, asked)
+        of_inputs, of_weight, of_bias = gradients_by_torch(grad, inputs, weight, geometry, asked)
         if wanted_of_inputs and by_tiles:
             of_inputs = conv3x3.passed_back(grad, weight)
         if wanted_of_bias and sums:
@@ -128,9 +153,10 @@ class _Convolution(torch.autograd.Function):
         return of_inputs, of_weight, of_bias, None
 
 
-def _by_torch(
+def gradients_by_torch(
     grad: Tensor, inputs: Tensor, weight: Tensor, geometry: Geometry, asked: list[bool]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Those of inputs, weight and bias that are asked for."""
     if not any(asked):
         return None, None, None
     sizes, stride, padding = [weight.shape[0]], [geometry.stride] * 2, [geometry.padding] * 2

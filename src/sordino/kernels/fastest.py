@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from sordino.kernels.choice import LAYERS, left_to_torch
 from sordino.kernels.convolution import Conv2d
 from sordino.kernels.group_norm import BLOCK, GroupNorm
 from sordino.kernels.max_pool import RectifiedMaxPool2d, is_plain
@@ -22,6 +23,8 @@ def fastest(net: M) -> M:
     """Change the layout of the model's parameters and the classes of its layers, in place, and return it."""
     modules = list(net.modules())
     if not any(isinstance(module, nn.Conv2d) for module in modules):
+        return net
+    if any(left_to_torch(module, LAYERS) for module in modules):
         return net
     norms = [module for module in modules if type(module) is nn.GroupNorm]
     if norms and (library() is None or any(norm.num_channels % BLOCK for norm in norms)):

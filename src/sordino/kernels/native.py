@@ -17,9 +17,10 @@ from torch import Tensor
 from sordino.core import SordinoError
 
 SWITCH = "SORDINO_KERNELS"
-"""Set to `off`, this environment variable makes everything use torch alone; set to a form, that form is used or none."""
+"""Unset or `trial`, this environment variable leaves to torch what a trial showed torch to do faster; `on` uses the best form wherever
+kernels suit, a form's name that form or none, and `off` torch alone."""
 
-OFF = "off"
+TRIAL, ON, OFF = "trial", "on", "off"
 FORMS = ("avx512", "avx2", "portable")
 """The same sources, compiled for processors with these instructions or for any."""
 
@@ -68,10 +69,20 @@ def _by_themselves() -> Sequence[str]:
 
 def form_wished() -> str | None:
     """The form that the environment asks for by name, or `off`; None where the best is to be taken."""
-    wished = os.environ.get(SWITCH) or None
-    if wished not in (None, OFF, *FORMS):
+    wished = _switch()
+    return None if wished in (TRIAL, ON) else wished
+
+
+def by_trial() -> bool:
+    """Whether kernels have to show that they are faster than torch before a run uses them."""
+    return _switch() == TRIAL and library() is not None
+
+
+def _switch() -> str:
+    wished = os.environ.get(SWITCH) or TRIAL
+    if wished not in (TRIAL, ON, OFF, *FORMS):
         raise SordinoError(
-            f"{SWITCH} must be one of {', '.join((OFF, *FORMS))}, but got {wished!r}; correct it or unset it."
+            f"{SWITCH} must be one of {', '.join((TRIAL, ON, OFF, *FORMS))}, but got {wished!r}; correct it or unset it."
         )
     return wished
 

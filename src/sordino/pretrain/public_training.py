@@ -19,6 +19,8 @@ from sordino.data.public_overlap import refuse_same_source
 from sordino.data.source import Source, describe
 from sordino.gradients.losses import mean_loss
 from sordino.gradients.sgd import Sgd
+from sordino.kernels import fastest
+from sordino.kernels.native import form
 from sordino.models import Net, draw_dropout_from
 from sordino.models.weights import load_weights
 from sordino.pretrain.perturbation import Ball, in_chunks, perturbed
@@ -71,10 +73,14 @@ class PublicTraining(Start):
         context.refuse_overlap(source)
         self.check_set(source.name, rows=len(source.train))
         classes = self._classes(source.name, source.classes, context)
-        store = Store(key_of(self, source, model=context.model, classes=classes, seed=seed, device=context.device))
+        key = key_of(
+            self, source, model=context.model, classes=classes, seed=seed, device=context.device, kernels=form()
+        )
+        store = Store(key)
 
         def train() -> tuple[dict[str, Tensor], dict[str, Any]]:
-            loop = _Loop(self, context.build(classes, seed).to(context.device), source.train, seed, context)
+            net = fastest(context.build(classes, seed).to(context.device))
+            loop = _Loop(self, net, source.train, seed, context)
             return loop.run(store), self.facts(context, source, classes=classes, seed=seed)
 
         return store.once(train)

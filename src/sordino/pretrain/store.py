@@ -57,7 +57,14 @@ def store_folder() -> Path:
 
 
 def key_of(
-    settings: object, source: Source, *, model: Mapping[str, Any], classes: int, seed: int, device: torch.device
+    settings: object,
+    source: Source,
+    *,
+    model: Mapping[str, Any],
+    classes: int,
+    seed: int,
+    device: torch.device,
+    kernels: str | None = None,
 ) -> str:
     """A name for the training: the same only where settings, model, seed and the public examples are the same."""
     content = {
@@ -70,6 +77,7 @@ def key_of(
         "classes": classes,
         "seed": seed,
         "device": device.type,
+        **({} if kernels is None else {"kernels": kernels}),
     }
     return hashlib.sha256(to_json(content).encode()).hexdigest()[:24]
 

@@ -29,6 +29,7 @@ from sordino.engine.wire.codec import decode_request, encode_answer
 from sordino.engine.wire.message import Message
 from sordino.experiment import experiment as checked
 from sordino.kernels import fastest
+from sordino.kernels.choice import leave_to_torch
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, Net
 from sordino.models.state import Unmoved
@@ -106,6 +107,7 @@ class Session:
         )
         self._resolved, self._whole, self._tariff = parts.resolved, parts.model.net, parts.tariff
         _compare_shapes(begin.parameters, parameter_shapes(self._whole))
+        leave_to_torch(self._whole, begin.left_to_torch)
         seed = own.noise_seed
         self._door = ClientDoor(SecureNoise() if seed is None else SeededNoise(seed))
         self._guard = OwnGuard(

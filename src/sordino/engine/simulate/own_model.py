@@ -16,7 +16,7 @@ from sordino.core import Private, SordinoError, unknown
 from sordino.data.beside import relative_to
 from sordino.data.examples import Examples
 from sordino.engine.client.personal_store import PersonalStore, hand_to_owner
-from sordino.engine.record import Checkpoint, RunRecord
+from sordino.engine.record import LEFT_TO_TORCH, Checkpoint, RunRecord
 from sordino.engine.resolved import Resolved, resolve
 from sordino.engine.setup import Setup, in_phase, prepare
 from sordino.engine.simulate.workers import Place, Workers
@@ -40,7 +40,14 @@ def own_model(folder: Path, client: str) -> Net:
         )
     begin = Path(begun["facts"]["folder"])
     with relative_to(begin):
-        setup = prepare(resolved, folder=begin, progress=_quiet, settled=Multipliers.from_json(begun["facts"]))
+        facts = begun["facts"]
+        setup = prepare(
+            resolved,
+            folder=begin,
+            progress=_quiet,
+            settled=Multipliers.from_json(facts),
+            left_to_torch=facts.get(LEFT_TO_TORCH, {}),
+        )
     setup = _at_the_end(setup, checkpoint)
     weights = _weights(setup, record, checkpoint, _number(setup, client))
     whole = copy.deepcopy(setup.whole)

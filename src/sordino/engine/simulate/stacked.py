@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from sordino.data.examples import Examples
 from sordino.engine.simulate.dense import trainable_layers
 from sordino.gradients.losses import loss_per_example
+from sordino.kernels.choice import CLIENTS, left_to_torch
 from sordino.kernels.dense_clients import DenseClient, train_clients
 from sordino.methods.context import ClientContext
 from sordino.methods.local_sgd import LocalSgd
@@ -51,6 +52,18 @@ def run_stacked(
     job: LocalSgd, starts: Sequence[Tensor], clients: Sequence[Examples], contexts: Sequence[ClientContext]
 ) -> list[Tensor]:
     """The same work as `job.run` client by client, to the tolerance of float32 sums in another order."""
+    kernel = not any(left_to_torch(layer, CLIENTS) for context in contexts[:1] for layer in context.net.modules())
+    return stacked_by(kernel, job, starts, clients, contexts)
+
+
+def stacked_by(
+    kernel: bool,
+    job: LocalSgd,
+    starts: Sequence[Tensor],
+    clients: Sequence[Examples],
+    contexts: Sequence[ClientContext],
+) -> list[Tensor]:
+    """By the kernel for dense clients where it is wished and can do this work, and else by torch."""
     steps = [job.workload(len(own))[1] for own in clients]
     order = sorted((k for k, own in enumerate(clients) if len(own)), key=lambda k: -steps[k])
     active = _Active(
@@ -59,7 +72,7 @@ def run_stacked(
         contexts=[contexts[k] for k in order],
         orders=[list(job.orders(len(clients[k]), contexts[k].generator("batches"))) for k in order],
     )
-    updates = dict(zip(order, active.updates(job), strict=True))
+    updates = dict(zip(order, active.updates(job, kernel), strict=True))
     return [updates[k] if k in updates else start.new_zeros(()).expand_as(start) for k, start in enumerate(starts)]
 
 
@@ -72,10 +85,10 @@ class _Active:
     contexts: list[ClientContext]
     orders: list[list[Tensor]]
 
-    def updates(self, job: LocalSgd) -> Sequence[Tensor]:
+    def updates(self, job: LocalSgd, kernel: bool) -> Sequence[Tensor]:
         if not self.clients:
             return []
-        found = self.by_kernel(job)
+        found = self.by_kernel(job) if kernel else None
         return list(self.by_torch(job) if found is None else found)
 
     def by_kernel(self, job: LocalSgd) -> Tensor | None:

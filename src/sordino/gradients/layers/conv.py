@@ -112,19 +112,20 @@ def book_conv(capture: Capture, grads: Tensor, request: Request) -> dict[str, Bo
     bookings: dict[str, Booking] = {}
     if "weight" in request.wanted:
         by_kernel = not request.whole_rows and suits(capture.layer, capture.inputs, grads)
-        bookings["weight"] = (_rows_by_kernel if by_kernel else _by_contraction)(capture, grads, request)
+        bookings["weight"] = (book_by_kernel if by_kernel else book_by_contraction)(capture, grads, request)
     if "bias" in request.wanted:
         bookings["bias"] = materialise(grads.flatten(2).sum(2), request)
     return bookings
 
 
-def _rows_by_kernel(capture: Capture, grads: Tensor, request: Request) -> Booking:
+def book_by_kernel(capture: Capture, grads: Tensor, request: Request) -> Booking:
     """Every example's gradient, summed over positions in registers: as dear as the plain gradient."""
     assert isinstance(capture.layer, nn.Conv2d)
     return materialise(weight_rows(capture.inputs, grads, geometry_of(capture.layer)), request, arrange)
 
 
-def _by_contraction(capture: Capture, grads: Tensor, request: Request) -> Booking:
+def book_by_contraction(capture: Capture, grads: Tensor, request: Request) -> Booking:
+    """By torch, as norms come cheapest."""
     return book_weight(_geometry(capture, grads), request)
 
 
