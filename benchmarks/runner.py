@@ -24,7 +24,7 @@ BENCHMARKS = (
     "smoothing_share",
 )
 
-APART = ("federation_load", "sweep_jobs", "page_opening")
+APART = ("plans_against_runs", "federation_load", "sweep_jobs", "page_opening")
 """Measured when named, and not by `make bench`: each takes minutes and both cores for itself, or needs a browser."""
 
 _ROWS = "@rows "

@@ -98,15 +98,17 @@ def run(
     return Result(run_experiment(checked, place, resume=resume, folder=folder), place)
 
 
-def plan(experiment: str | Path | Mapping[str, Any], *overrides: str) -> Plan:
-    """Work out noise, ε per view, memory and time of an experiment of public facts; bad rows are refused as a run refuses them.
+def plan(experiment: str | Path | Mapping[str, Any], *overrides: str, measure: bool = False) -> Plan:
+    """Work out noise and ε per view of an experiment of public facts; bad rows are refused as a run refuses them.
+
+    With `measure`, a trial of a few seconds on made-up rows tells time and memory on this machine, as `costs`.
 
     >>> sordino.plan("experiment.toml").epsilon["server"].epsilon
     """
     from sordino.engine.plan import make_plan
 
     checked, folder = _experiment(experiment, overrides)
-    return make_plan(checked, folder=folder)
+    return make_plan(checked, folder=folder, measure=measure)
 
 
 def load(folder: str | Path, *, client: str | None = None, model: object = None) -> Predictor:

@@ -220,7 +220,8 @@ class EngineSection(Section):
     workers: int = Field(default=0, ge=0, le=1024)
     """Single-thread workers; 0 means one per core."""
     evaluate_every: int = Field(default=0, ge=0)
-    """Rounds between evaluations; 0 means about twenty in all, or one at the end where evaluation is charged."""
+    """Rounds between evaluations; 0 means about twenty in all, fewer where they would cost more than a quarter of the training, or
+    one at the end where evaluation is charged."""
     training_loss: bool = False
     """Whether evaluations also tell the loss of clients' models on the rows that they train on: a diagnostic of simulations,
     which no ε covers."""

@@ -1,4 +1,4 @@
-"""The plan: what it reads, and its estimate of time, measured as one worker computes."""
+"""The plan: what it reads and refuses."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ import torch
 import sordino
 from sordino.core import SordinoError
 from sordino.data.embedded import EMBEDDED
-from sordino.engine import plan as planning
 from sordino.engine import row_checks
 from sordino.engine.dealing import federate
 from sordino.engine.plan import make_plan
@@ -32,20 +31,6 @@ def three_threads():
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
-
-
-def test_steps_are_timed_on_one_thread_and_the_others_come_back(three_threads, monkeypatch):
-    during = []
-    loss = planning.cross_entropy
-
-    def watched(*arguments):
-        during.append(torch.get_num_threads())
-        return loss(*arguments)
-
-    monkeypatch.setattr(planning, "cross_entropy", watched)
-    sordino.plan(TABLE)
-    assert set(during) == {1}
-    assert torch.get_num_threads() == 3
 
 
 def test_the_threads_come_back_after_a_mistake_too(three_threads):

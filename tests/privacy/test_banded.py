@@ -55,9 +55,8 @@ def test_a_plan_says_how_many_bands_there_are_and_what_they_gain(plan):
     assert f"stray {gain:.2f} times less" in said
 
 
-def test_a_plan_counts_the_memory_of_earlier_noise(plan):
-    banded, independent = plan(), plan("gaussian")
-    assert banded.memory_bytes - independent.memory_bytes == 2 * 4 * banded.trained_parameters
+def test_it_says_how_much_earlier_noise_it_keeps(plan):
+    assert [plan(name).tariff.mechanism.kept_vectors for name in ("banded", "gaussian")] == [2, 0]
 
 
 def test_a_plan_weighs_what_turns_gain_against_what_they_cost(plan):

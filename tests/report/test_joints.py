@@ -27,6 +27,10 @@ def test_a_name_breaks_at_its_joints_and_nothing_is_lost(width):
     assert (len(lines) == 1) == (width == 80)
 
 
+def test_a_space_goes_before_a_joint():
+    assert shown(22, ("method=dp-fedavg, noise=local", "")) == ["method=dp-fedavg,", "noise=local"]
+
+
 def test_a_word_that_has_no_joint_is_folded_rather_than_cut():
     assert "".join(shown(8, ("participation", ""))) == "participation"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -40,9 +41,12 @@ def plan(
     file: ExperimentFile,
     overrides: Overrides = None,
     all_accountants: Annotated[bool, typer.Option("--all-accountants", help="Show RDP beside PLD too.")] = False,
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Try each phase for a moment, to tell time and memory.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Work out noise, ε per view, memory and time, and refuse what a run would refuse; nothing is trained."""
+    """Work out noise, ε per view, memory and time, and refuse what a run would refuse; no private row is trained on."""
     with quick_imports():
         from sordino.engine.plan import make_plan
         from sordino.experiment import read
@@ -50,7 +54,9 @@ def plan(
 
     experiment = read(file, tuple(overrides or ()))
     folder = file.resolve().parent
-    planned = make_plan(experiment, all_accountants=all_accountants, folder=folder)
+    planned = make_plan(
+        experiment, all_accountants=all_accountants, folder=folder, measure=trial, before=time.process_time()
+    )
     show_value(planned.to_json(), as_json, lambda: plan_table(planned.to_json()))
 
 

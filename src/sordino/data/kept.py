@@ -22,6 +22,9 @@ _KEPT: ContextVar[dict[Key, Raw] | None] = ContextVar("kept", default=None)
 @contextmanager
 def keeping() -> Iterator[None]:
     """Inside, a file that has not changed is read once for all who read it in the same way."""
+    if _KEPT.get() is not None:
+        yield
+        return
     token = _KEPT.set({})
     try:
         yield

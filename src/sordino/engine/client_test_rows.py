@@ -17,6 +17,13 @@ Matched = tuple[Partition, Partition | None]
 """Test rows of the clients that train, and of those that join when training is over."""
 
 
+def rows_per_client(experiment: Experiment, method: Method) -> int:
+    """Test rows that stand for each client; none where nobody asked, or where a secure run must not show figures of clients."""
+    asked = experiment.data.client_test_rows
+    rows = (USUAL_ROWS if method.personalised else 0) if asked is None else asked
+    return rows if experiment.privacy.noise_source == "seeded" else 0
+
+
 def match_test_rows(
     experiment: Experiment,
     method: Method,
@@ -30,9 +37,8 @@ def match_test_rows(
 
     Labels are read only where they are needed.
     """
-    asked = experiment.data.client_test_rows
-    rows = (USUAL_ROWS if method.personalised else 0) if asked is None else asked
-    if not rows or experiment.privacy.noise_source != "seeded":
+    rows = rows_per_client(experiment, method)
+    if not rows:
         return None
 
     def matched(partition: Partition, stream: int) -> Partition:

@@ -7,6 +7,7 @@ from typing import Protocol
 from sordino.core import SordinoError
 from sordino.data.evaluation_rows import WAYS, SeparateSource, SetAside
 from sordino.engine.charged_evaluation import ChargedEvaluation
+from sordino.engine.effort import Effort
 from sordino.engine.resolved import Resolved
 
 
@@ -45,10 +46,11 @@ def _silently_public(resolved: Resolved, source: Known) -> bool:
     return source.set_aside and not declared and resolved.experiment.data.visibility == "private"
 
 
-def evaluation_fact(resolved: Resolved, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int) -> str:
+def evaluation_fact(effort: Effort, source: Known, evaluation: ChargedEvaluation | None, *, held_out: int) -> str:
     """One line of a plan: on what the model is evaluated, how often, and at what cost."""
+    resolved = effort.resolved
     experiment, rows = resolved.experiment, resolved.test_rows
-    times = _times(len(experiment.evaluation_rounds))
+    times = _times(len(effort.evaluations))
     if evaluation is not None:
         return _charged_fact(times, evaluation, held_out)
     if isinstance(rows, SeparateSource):
@@ -60,7 +62,7 @@ def evaluation_fact(resolved: Resolved, source: Known, evaluation: ChargedEvalua
     else:
         said = "declared public" if not _silently_public(resolved, source) else "which count as public"
         what = f"{source.n_test} rows set aside from {experiment.data.source!r}, {said}"
-    return f"{times} on {what}; it costs nothing"
+    return f"{times} on {what}; it costs nothing" + (effort.fact and f"; {effort.fact}")
 
 
 def _charged_fact(times: str, evaluation: ChargedEvaluation, held_out: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Iterator
@@ -11,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from sordino.core import View
 from sordino.data.beside import relative_to
-from sordino.data.settings import SourceFacts
+from sordino.data.kept import keeping
 from sordino.data.source import describe
 from sordino.engine.bought_statistics import statistic_facts
-from sordino.engine.building import Model, check_start, start_facts
+from sordino.engine.building import check_start, start_facts
 from sordino.engine.client_names import client_names
+from sordino.engine.costing.subject import Costs, Subject
 from sordino.engine.dealing import client_sizes
+from sordino.engine.effort import Effort
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
-from sordino.engine.features import frozen_body
 from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.process_cost import process_facts
 from sordino.engine.resolved import resolve
-from sordino.engine.row_checks import data_bytes, refuse_bad_rows
+from sordino.engine.row_checks import refuse_bad_rows
 from sordino.engine.run_facts import noise_facts
 from sordino.engine.setup import make_parts
 from sordino.engine.simulate.dropping import check_dropping
@@ -39,10 +40,8 @@ from sordino.methods import Method
 from sordino.models import FlatSpace
 from sordino.outside import look_beside
 from sordino.privacy.accounting import Spent
-from sordino.tuning import Task, lengths
-
-NUMBERS_TIMED, SECONDS_TIMED = 1 << 19, 0.3
-"""A trial step has so many input numbers at most, and trials end after so long."""
+from sordino.sentences import first_line
+from sordino.tuning import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +57,10 @@ class Plan:
     warnings: list[str]
     parameters: int
     trained_parameters: int
-    memory_bytes: int
-    seconds: float
+    work: float
+    """Multiplications of the whole run, by counts alone."""
+    costs: Costs | None
+    """Seconds and memory on this machine; None where nobody asked for a trial."""
     bytes_per_client_and_round: int
     method_facts: dict[str, str]
 
@@ -97,8 +98,8 @@ class Plan:
             "epsilon_per_client": {str(client): epsilon for client, epsilon in self.epsilon_per_client.items()},
             "parameters": self.parameters,
             "trained_parameters": self.trained_parameters,
-            "memory_bytes": self.memory_bytes,
-            "seconds": self.seconds,
+            "work": self.work,
+            "costs": None if self.costs is None else self.costs.to_json(),
             "bytes_per_client_and_round": self.bytes_per_client_and_round,
             "method_facts": self.method_facts,
             "warnings": self.warnings,
@@ -116,20 +117,39 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-@_one_thread()
-def make_plan(experiment: Experiment, *, all_accountants: bool = False, folder: Path | None = None) -> Plan:
+def make_plan(
+    experiment: Experiment,
+    *,
+    all_accountants: bool = False,
+    folder: Path | None = None,
+    measure: bool = False,
+    before: float = 0.0,
+) -> Plan:
     """Plan a run; with `all_accountants`, ε also by those that do not vouch for it, which takes longer.
 
     What a run would refuse is refused here, and rows are looked at for that alone. Each client's number of rows, which is declared
     public, is learnt by making the simulated partition from the labels; no figure depends on anything else of the data. Relative
-    paths begin in `folder`.
+    paths begin in `folder`. With `measure`, time and memory are found by a trial of a few seconds on made-up rows; `before` are
+    seconds that the process took to get here, which a run takes too.
     """
-    look_beside(folder or Path.cwd())
-    with relative_to(folder or Path.cwd()):
-        return _planned(experiment, all_accountants=all_accountants, folder=folder or Path.cwd())
+    begin = folder or Path.cwd()
+    look_beside(begin)
+    with relative_to(begin):
+        with _one_thread(), keeping():
+            plan, subject = _planned(experiment, all_accountants=all_accountants, folder=begin)
+        if not measure:
+            return plan
+        from sordino.engine.costing.costs import measure as tried
+
+        try:
+            costs = tried(dataclasses.replace(subject, before=before + subject.before))
+        except Exception as error:  # a method, model or mechanism of the user's own may raise anything
+            unknown = f"Time and memory are not known, because a trial on made-up rows ended with: {first_line(error)}"
+            return dataclasses.replace(plan, warnings=[*plan.warnings, unknown])
+        return dataclasses.replace(plan, costs=costs)
 
 
-def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> Plan:
+def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> tuple[Plan, Subject]:
     resolved = resolve(experiment)
     tuning = resolved.tuning
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
@@ -137,19 +157,29 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
     refuse_guessed_words(resolved, facts)
     sizes = client_sizes(resolved)
     task = Task(shape=facts.shape, classes=facts.classes)
+    begin = time.perf_counter()
     parts = make_parts(resolved, task=task, vocabulary=facts.vocabulary, sizes=sizes)
+    priced = time.perf_counter() - begin
     resolved, tariff, model = parts.resolved, parts.tariff, parts.model
     each = tariff.each(experiment.privacy)
     method, net, space = resolved.method, model.net, parts.spaces[-1]
     known_to_start = start_facts(resolved, model, folder=folder)
     start_warnings = check_start(resolved, model, known_to_start)
-    rows = facts.n_train / len(sizes)
     held_out = facts.n_train - sum(sizes)
-    seconds = sum(
-        rounds * _seconds_per_round(resolved.device, method, tariff, model, each, facts, rows)
-        for each, rounds in zip(parts.spaces, lengths(parts.phases, experiment.rounds), strict=True)
+    effort = Effort(
+        resolved=resolved,
+        net=net,
+        phase=parts.phases[-1],
+        shape=facts.shape,
+        tokens=facts.kind == "text",
+        sizes=sizes,
+        cohort=tariff.sampler.expected_cohort,
+        test_rows=facts.n_test,
     )
-    return Plan(
+    subject = Subject(
+        parts=parts, facts=facts, sizes=sizes, folder=folder, before=priced, evaluations=effort.evaluations
+    )
+    plan = Plan(
         experiment=experiment,
         tariff=tariff,
         epsilon=tariff.worst(experiment.privacy, all_accountants=all_accountants),
@@ -166,8 +196,8 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
         ],
         parameters=sum(parameter.numel() for parameter in net.parameters()),
         trained_parameters=space.size,
-        memory_bytes=_memory(facts, space, tariff),
-        seconds=seconds,
+        work=effort.whole,
+        costs=None,
         bytes_per_client_and_round=_traffic(method, space),
         method_facts={
             **method.plan_facts(experiment.rounds),
@@ -179,9 +209,10 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **tariff.spare_facts(experiment.privacy),
             **process_facts(experiment, clients=len(sizes)),
             **check_dropping(experiment),
-            "evaluation": evaluation_fact(resolved, facts, tariff.evaluation, held_out=held_out),
+            "evaluation": evaluation_fact(effort, facts, tariff.evaluation, held_out=held_out),
         },
     )
+    return plan, subject
 
 
 def _about_unequal(each: dict[int, float], privacy: PrivacySection) -> list[str]:
@@ -196,41 +227,3 @@ def _about_unequal(each: dict[int, float], privacy: PrivacySection) -> list[str]
 
 def _traffic(method: Method, space: FlatSpace) -> int:
     return math.ceil((space.size + method.upload_numbers(space)) * BYTES_PER_NUMBER)
-
-
-def _memory(facts: SourceFacts, space: FlatSpace, tariff: Tariff) -> int:
-    """Data, the active cohort's models, updates and noise, what the mechanism keeps, and the model in work."""
-    cohort, kept = round(tariff.sampler.expected_cohort), tariff.mechanism.kept_vectors
-    return data_bytes(facts) + (3 * cohort + 8 + kept) * space.size * BYTES_PER_NUMBER
-
-
-def _seconds_per_round(
-    device: torch.device,
-    method: Method,
-    tariff: Tariff,
-    model: Model,
-    space: FlatSpace,
-    facts: SourceFacts,
-    rows: float,
-) -> float:
-    """A guess from a few timed steps on made-up inputs; where only the head is trained, its inputs are cached."""
-    job, net = method.job, model.net
-    batch, steps = job.workload(max(1, round(rows)))
-    batch = min(batch, 256)
-    timed = max(1, min(batch, NUMBERS_TIMED // torch.Size(model.built_for.shape).numel()))
-    shape = (timed, *facts.shape)
-    inputs = torch.randint(max(facts.vocabulary, 1), shape) if facts.kind == "text" else torch.randn(shape)
-    inputs, labels = inputs.to(device), torch.zeros(timed, dtype=torch.int64, device=device)
-    module: torch.nn.Module = net.to(device)
-    if frozen_body(net, space.names):
-        with torch.no_grad():
-            inputs = net.body(inputs).flatten(1)
-        module = net.head
-    trained = set(space.names)
-    parameters = [parameter for name, parameter in net.named_parameters() if name in trained]
-    timings: list[float] = []
-    while len(timings) < 4 and sum(timings) < SECONDS_TIMED:
-        begin = time.perf_counter()
-        torch.autograd.grad(cross_entropy(module(inputs), labels), parameters, allow_unused=True)
-        timings.append(time.perf_counter() - begin)
-    return min(timings) * batch / timed * steps * tariff.sampler.expected_cohort

@@ -17,6 +17,7 @@ from sordino.data.beside import relative_to
 from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.bought_statistics import BOUGHT, buy_statistics, with_bought
+from sordino.engine.effort import Effort
 from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import GO_ON, FederationServer, TooFew
 from sordino.engine.logged import LOG, logged
@@ -177,6 +178,7 @@ class Run:
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
         self._missing: list[Missing] = []
         self.choice = checkpoint.choice if checkpoint else None
+        self.effort = _effort(setup)
         self.federation = self._federation()
         self._bought = self._fill(bought)
         self._enter(fresh=checkpoint is None)
@@ -239,6 +241,8 @@ class Run:
         rounds, ended = self.setup.experiment.rounds, ""
         nodes, name = self.setup.federated.roster.clients, self.setup.experiment.name
         self._log.write("begun", run=self.ledger.run, name=name, rounds=rounds, nodes=nodes, done=self.next_round)
+        if self.effort.fact:
+            self.watch(Moment("training", self.next_round, rounds, note=f"Evaluation is {self.effort.fact}."))
         if self._finish_now and self.next_round < rounds:
             ended = self._stop("somebody asked for it with `sordino finish`")
         while not ended and self.next_round < rounds:
@@ -259,7 +263,7 @@ class Run:
             self._switch(self.setup.phase(number))
         self.state = self.next_state(number)
         self.next_round = number + 1
-        metrics = self._evaluate_if_paid(number) if number in experiment.evaluation_rounds else {}
+        metrics = self._evaluate_if_paid(number) if number in self.effort.evaluations else {}
         self.seconds += time.perf_counter() - begin
         if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
             self.save(self.next_round)
@@ -410,6 +414,20 @@ class Run:
         )
         self._log.write("ended", rounds=self.next_round, because=ended or "all rounds are done")
         return summary
+
+
+def _effort(setup: Setup) -> Effort:
+    source = setup.loaded.source
+    return Effort(
+        resolved=setup.resolved,
+        net=setup.whole,
+        phase=setup.phases[-1],
+        shape=source.shape,
+        tokens=source.kind == "text",
+        sizes=setup.loaded.sizes,
+        cohort=setup.tariff.sampler.expected_cohort,
+        test_rows=source.n_test,
+    )
 
 
 def _keep_nothing(round_number: int, tensors: Mapping[str, torch.Tensor]) -> None:

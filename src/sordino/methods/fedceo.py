@@ -79,6 +79,10 @@ class FedCeo(Method, LocalSgd):
     def job(self) -> LocalSgd | NoisySgd:
         return self if self.noisy_steps is None else self.noisy_steps
 
+    @property
+    def server_period(self) -> int:
+        return self.interval
+
     def plan_facts(self, rounds: int) -> dict[str, str]:
         smoothings = [number for number in range(1, rounds + 1) if number % self.interval == 0]
         if not smoothings:

@@ -105,6 +105,11 @@ class Method(ABC):
         """What an upload shows that no noise covers, as a reason; nothing for methods with a guarantee."""
         return ""
 
+    @property
+    def server_period(self) -> int:
+        """After how many rounds the server has more to do than usual, for time estimates; 1 where all rounds are alike."""
+        return 1
+
     def for_rounds(self, rounds: int) -> Self:
         """The same method with settings worked out that depend on how long the run is."""
         return self

@@ -11,13 +11,15 @@ from rich.text import Text
 
 PIECES = re.compile(r"[^\s._=,/:-]*[\s._=,/:-]*")
 """A word and the signs behind it."""
+WORDS = re.compile(r"\S+\s*")
 
 
 class Jointed:
-    """Text for a cell. Where a line is too long, it is broken after a space, dot, underscore, comma, dash, colon, slash or equals sign.
+    """Text for a cell. A line that is too long is broken after a space; a word that is too long, after a dot, underscore, dash, comma,
+    colon, slash or equals sign.
 
     Example:
-        >>> Console(width=14).print(Jointed("privacy.participation_cap=10"))
+        >>> Console(width=14).print(Jointed(("privacy.participation_cap=10", "")))
         privacy.
         participation_
         cap=10
@@ -40,11 +42,12 @@ class Jointed:
 
 def _parts(line: str, width: int) -> Iterator[str]:
     part = ""
-    for piece in PIECES.findall(line):
-        if part and _width(part + piece) > width:
-            yield part.rstrip()
-            part = ""
-        part += piece
+    for word in WORDS.findall(line):
+        for piece in [word] if _width(word) <= width else PIECES.findall(word):
+            if part and _width(part + piece) > width:
+                yield part.rstrip()
+                part = ""
+            part += piece
     yield part.rstrip()
 
 

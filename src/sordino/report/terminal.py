@@ -14,6 +14,7 @@ from rich.text import Text
 VIEWS = ("public", "server", "client")
 LISTED = 20
 """Up to this many clients, ε is shown for each."""
+PHASES = ("start", "features", "rounds", "evaluation", "end")
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -199,8 +200,7 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
         f"at most {plan['most_participations']} each",
         "parameters": f"{plan['trained_parameters']:,} trained of {plan['parameters']:,}",
         "traffic": f"{plan['bytes_per_client_and_round'] / 1e6:.3g} MB per client and round",
-        "memory": f"about {plan['memory_bytes'] / 1e6:,.0f} MB besides the libraries",
-        "time": f"about {plan['seconds']:.0f} s on one worker",
+        **_costs(plan["costs"]),
     }
     for name, value in {**facts, **plan["method_facts"]}.items():
         table.add_row(name, value)
@@ -216,6 +216,28 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
     for warning in plan["warnings"]:
         table.add_row(Text("note", style="yellow"), Text(warning))
     return table
+
+
+def _costs(costs: Mapping[str, Any] | None) -> dict[str, str]:
+    """Time by phase, where and beside what it holds, and memory; nothing where no trial was made."""
+    if costs is None:
+        return {}
+    phases = ", ".join(f"{name} {_seconds(costs[name])}" for name in PHASES if costs[name] >= 0.05)
+    threads = f"{costs['threads']} threads" if costs["threads"] > 1 else "1 thread"
+    assumed = f" {costs['assumed']}" if costs["assumed"] else ""
+    return {
+        "time": f"about {_seconds(costs['seconds'])}{assumed}: {phases}; tried on {costs['processor']}, {threads}; "
+        "longer beside other work",
+        "memory": f"about {costs['memory_bytes'] / 1e6:,.0f} MB at the peak of the process, libraries included",
+    }
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 36_000 else f"{seconds / 3600:.1f} h"
 
 
 def curve(metrics: Sequence[Mapping[str, Any]]) -> Text:

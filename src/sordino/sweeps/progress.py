@@ -41,9 +41,9 @@ Onlooker = Callable[[Progress], None]
 class Tracker:
     """Keeps count of the runs that are to be done; each weighs what its plan said that it would take."""
 
-    def __init__(self, labels: Sequence[str], planned_seconds: Sequence[float], look: Onlooker) -> None:
+    def __init__(self, labels: Sequence[str], planned_work: Sequence[float], look: Onlooker) -> None:
         self._labels, self._look = labels, look
-        self._weights = [max(seconds, 1e-3) for seconds in planned_seconds]
+        self._weights = [max(work, 1e-3) for work in planned_work]
         self._shares = [0.0] * len(labels)
         self._running: dict[str, Moment] = {}
         self._done = self._failed = 0

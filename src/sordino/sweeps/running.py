@@ -42,7 +42,7 @@ def run_cells(
     first = {place: one for one, place in reversed(list(zip(ready, where, strict=True)))}
     todo = {place: first[place] for place in dict.fromkeys(where) if not (place / "summary.json").exists()}
     cells = list(todo.values())
-    tracker = Tracker([one.cell.label for one in cells], [one.plan.seconds for one in cells], look)
+    tracker = Tracker([one.cell.label for one in cells], [one.plan.work for one in cells], look)
     failed: dict[Path, str] = {}
 
     def told(number: int, news: Moment | Ended) -> None:
