@@ -112,8 +112,17 @@ def follow(kind: str, text: str, told: str, page: str, *, widest: int | None = N
 def walk(page: str, folder: Path, *, widest: int | None = None) -> None:
     """Do everything that a page says, in this folder; nothing that is printed may be wider than `widest`."""
     told = ""
+    _forget_modules_in(ROOT / "examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("COLUMNS", str(widest or 200))
         for kind, text in blocks(page):
             told = follow(kind, text, told, page, widest=widest)
+    _forget_modules_in(folder)
+
+
+def _forget_modules_in(folder: Path) -> None:
+    """Members that lie beside an experiment are found by name, so one of another folder must not stay in this process."""
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "/").is_relative_to(folder):
+            del sys.modules[name]

@@ -5,8 +5,9 @@ import torch
 from gradient_reference import assert_close, clip_and_sum, rows_by_vmap
 from torch import nn
 
-from sordino.gradients import ClippedGradients
+from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.dense_chain import find_chain
+from sordino.gradients.losses import loss_per_example, slope_without_graph
 from sordino.models import Net
 from sordino.models.parts import Dropout
 
@@ -60,6 +61,31 @@ def test_dropout_in_a_chain_gives_the_bits_of_the_tape(training):
         model[2].generator = torch.Generator().manual_seed(7)
         totals.append(engine.sum(inputs, targets, clip_norm=0.3).total)
     assert torch.equal(*totals)
+
+
+@pytest.mark.parametrize("loss", [cross_entropy_per_example, loss_per_example], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_slope_of_a_known_loss_has_the_bits_of_autograd(loss, dtype):
+    torch.manual_seed(5)
+    outputs = (30 * torch.randn(40, 7, dtype=dtype)).requires_grad_()
+    targets = torch.randint(7, (40,))
+    targets[3] = -100  # which torch leaves out
+    (expected,) = torch.autograd.grad(loss(outputs, targets).sum(), outputs)
+    assert torch.equal(slope_without_graph(loss, outputs.detach(), targets), expected)
+
+
+def test_a_label_beyond_the_outputs_is_refused_as_by_torch():
+    with pytest.raises(IndexError, match="Target 4 is out of bounds"):
+        ClippedGradients(nn.Linear(6, 4)).sum(torch.randn(2, 6), torch.tensor([0, 4]), clip_norm=1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [(lambda outputs, targets: outputs.sum(1), torch.zeros(3, dtype=torch.int64)), (loss_per_example, torch.rand(3))],
+    ids=["another loss", "numbers"],
+)
+def test_the_slope_of_other_losses_is_left_to_autograd(loss, targets):
+    assert slope_without_graph(loss, torch.randn(3, 1), targets) is None
 
 
 class OwnDropout(Dropout):

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from sordino.core import SordinoError
 from sordino.data.locate import data_folder
-from sordino.gradients import ClippedGradients
-from sordino.gradients.clipped import cross_entropy_per_example
+from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
 from sordino.models import Net, build, validate
 from sordino.models.weights import FrozenBatchNorm, SourceNet, frozen_batchnorm, load_weights

@@ -13,8 +13,7 @@ from sordino.core import SordinoError
 from sordino.engine.resolved import resolve
 from sordino.engine.setup import prepare
 from sordino.experiment import experiment
-from sordino.gradients import ClippedGradients
-from sordino.gradients.clipped import cross_entropy_per_example
+from sordino.gradients import ClippedGradients, cross_entropy_per_example
 from sordino.gradients.fallback import vmap_gradients
 from sordino.models import FlatSpace, Net, build, validate
 from sordino.models.reprogrammed import BORDER, Border, Reprogrammed

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sordino.core import Norm, SordinoError, unknown
@@ -15,6 +14,7 @@ from sordino.gradients.dense_chain import book_chain, bookable, find_chain
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
 from sordino.gradients.layers.booking import ROUNDING_UNITS
+from sordino.gradients.losses import cross_entropy_per_example
 from sordino.gradients.memory import bytes_per_example, microbatch_size
 from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
 from sordino.gradients.tape import PRECISE, PerExampleLoss, Unbookable, record
@@ -44,10 +44,6 @@ class _Slot:
     start: int
     stop: int
     group: int
-
-
-def cross_entropy_per_example(outputs: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, targets, reduction="none")
 
 
 class ClippedGradients:
