@@ -116,6 +116,7 @@ def walk(page: str, folder: Path, *, widest: int | None = None) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("COLUMNS", str(widest or 200))
+        patch.setattr(sys, "path", [place for place in sys.path if not Path(place).is_relative_to(ROOT / "examples")])
         for kind, text in blocks(page):
             told = follow(kind, text, told, page, widest=widest)
     _forget_modules_in(folder)
