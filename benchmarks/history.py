@@ -13,7 +13,8 @@ from benchmarks.lockstep import ROOT
 from benchmarks.targets import Verdict
 from sordino.processor import processor
 
-HISTORY = ROOT / "benchmarks" / "results" / "history.jsonl"
+RESULTS = ROOT / "benchmarks" / "results"
+HISTORY = RESULTS / "history.jsonl"
 SLIP = 1.1
 """How many times worse than the last run a figure must be to be mentioned: less is the weather of a shared machine."""
 
@@ -36,7 +37,7 @@ def keep(verdicts: Sequence[Verdict], path: Path = HISTORY) -> None:
     figures = {verdict.target.name: verdict.figure for verdict in verdicts if verdict.figure is not None}
     entry = {
         "date": datetime.date.today().isoformat(),
-        "commit": _commit(),
+        "commit": commit(),
         "processor": processor(),
         "figures": figures,
     }
@@ -55,7 +56,8 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The short name of the commit that is checked out."""
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False
     )

@@ -3,22 +3,29 @@
 Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DIR`:
 - `--jobs 2` runs so many cells side by side, one process for each core; cells that are done are not run again, and one that was cut
   goes on where it was;
+- what every run gave is kept as a line of `benchmarks/results/studies/NAME.jsonl`, which is under git: at another sitting, on another
+  machine, with an empty DIR, the study goes on from there;
 - `--quick` chooses in one group and runs a few cells of all kinds, at toy size, into DIR/quick, to see that the study works; its
   figures mean nothing;
-- `--report` prints what is there, and says how many of how many runs that is.
+- `--report` prints what is there, and says how many of how many runs that is;
+- `--again 2` runs two of the reported runs again, drawn by lot (the lot is the present commit's name, so that nobody can choose), and
+  holds what they give now against what was kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.history import RESULTS, commit
+from benchmarks.studies.outcomes import Outcome, Outcomes, fingerprint
 from benchmarks.studies.study import EXAMPLES, Cell, markdown
 from sordino.core import SordinoError
 from sordino.engine.record import RunRecord, read_summary
@@ -28,6 +35,8 @@ from sordino.sweeps.pool import Ended, Job, hands
 
 Winners = Mapping[str, Cell]
 """The candidate that did best in each group, by the group's name."""
+SCORE = "score"
+"""The figure by which candidates are chosen."""
 TOY_CELLS = 10
 """How many cells `--quick` runs, evenly taken from the grid."""
 Figures = Callable[[Path], Mapping[str, float]]
@@ -60,6 +69,8 @@ class Study:
     """Groups of candidates, of which one each is chosen, and the cells that are reported."""
 
     name: str
+    file: str
+    """Under which its outcomes are kept, without an ending."""
     cells: Callable[[Winners], Sequence[Cell]]
     """What is reported, given the winners."""
     candidates: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
@@ -80,11 +91,16 @@ class Study:
         parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
         parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
         parser.add_argument("--only", default="", help="only cells whose name contains this, and the choices they need")
+        parser.add_argument("--again", type=int, default=0, metavar="N", help="run N reported runs again, drawn by lot")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
         seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
-        plan = Plan(study=self, out=out, seeds=seeds, toy=given.quick, only=given.only)
+        kept = None if given.quick else RESULTS / "studies" / f"{self.file}.jsonl"
+        plan = Plan(study=self, out=out, seeds=seeds, toy=given.quick, only=given.only, kept=kept)
         try:
+            if given.again:
+                sys.stdout.write(plan.again(given.again, given.jobs) + "\n")
+                return
             if not given.report:
                 plan.run(given.jobs)
             sys.stdout.write(plan.report() + "\n")
@@ -101,14 +117,36 @@ class Plan:
     seeds: Sequence[int]
     toy: bool = False
     only: str = ""
+    kept: Path | None = None
+    """The file of outcomes; one in `out`, where nothing is said."""
+    outcomes: Outcomes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcomes", Outcomes(self.kept or self.out / "outcomes.jsonl"))
 
     def run(self, jobs: int) -> None:
         """Write the grid down, choose, and run what is missing."""
         self._write_down()
         tried = [(cell, seed) for group in self._groups.values() for cell in group for seed in self._choosing]
-        self._do(tried, jobs)
+        self._do(tried, jobs, self._scored)
         cells = self._reported(self.winners())
-        self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs)
+        self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs, self.study.figures)
+
+    def again(self, count: int, jobs: int) -> str:
+        """Run some of the reported runs a second time, drawn by the commit's name, and tell what they gave then and now."""
+        cells = self._reported(self.winners())
+        made = [(cell, seed) for cell in cells for seed in self.seeds if self._outcome(cell, seed)]
+        drawn = random.Random(commit()).sample(made, min(count, len(made)))
+        second = replace(self, out=self.out / "again" / commit(), kept=None)
+        second._do(drawn, jobs, self.study.figures)
+        rows = []
+        for cell, seed in drawn:
+            then, now = self._outcome(cell, seed), second._outcome(cell, seed)
+            assert then is not None
+            told = ["nothing", "no"] if now is None else [_told(now), "yes" if now.figures == then.figures else "no"]
+            rows.append([cell.name, str(seed), _told(then), f"{then.commit}, {then.processor}", *told])
+        table = markdown(["cell", "seed", "then", "at", f"now, at {commit()}", "the same"], rows)
+        return f"{self.study.name}: {len(drawn)} of {len(made)} runs, drawn by lot\n\n{table}"
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""
@@ -130,17 +168,14 @@ class Plan:
         cells = self._reported(winners)
         names: list[str] = []
         for cell in cells:
-            runs = [place for seed in self.seeds if (place := cell.place(seed, self.out) / "summary.json").exists()]
+            runs = self.of(cell)
             done += len(runs)
             if not runs:
                 continue
-            figures = [self.study.figures(run.parent) for run in runs]
-            names = names or list(figures[0])
-            epsilons = [read_summary(run.parent)["epsilon"] for run in runs]
-            views = [f"{max(float(one[view]['epsilon']) for one in epsilons):.3g}" for view in ("public", "server")]
-            rows.append(
-                [cell.name, *(_spread([one[name] for one in figures]) for name in names), *views, str(len(runs))]
-            )
+            names = names or list(runs[0].figures)
+            views = [f"{max(run.epsilon[view] for run in runs):.3g}" for view in ("public", "server")]
+            spreads = (_spread([run.figures[name] for run in runs]) for name in names)
+            rows.append([cell.name, *spreads, *views, str(len(runs))])
         tried = sum(len(group) for group in self._groups.values())
         chosen = "".join(f"\nchosen in {name}: {winners[name].name}" for name in self._groups)
         table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
@@ -148,6 +183,10 @@ class Plan:
             f"{self.study.name}: {done} of {len(cells) * len(self.seeds)} runs; {tried} candidates tried with seeds "
             f"{list(self._choosing)}, none on the rows reported{chosen}\n\n{table}"
         )
+
+    def of(self, cell: Cell) -> list[Outcome]:
+        """What there is of a cell, seed by seed."""
+        return [found for seed in self.seeds if (found := self._outcome(cell, seed))]
 
     @property
     def _groups(self) -> dict[str, Sequence[Cell]]:
@@ -182,10 +221,16 @@ class Plan:
         return self.study.choosing_seeds[:1] if self.toy else self.study.choosing_seeds
 
     def _score(self, cell: Cell) -> float | None:
-        places = [cell.place(seed, self.out) for seed in self._choosing]
-        if not all((place / "summary.json").exists() for place in places):
+        found = [self._outcome(cell, seed) for seed in self._choosing]
+        if not all(found):
             return None
-        return statistics.mean(self.study.choose_by(place) for place in places)
+        return statistics.mean(one.figures[SCORE] for one in found if one)
+
+    def _scored(self, run: Path) -> dict[str, float]:
+        return {SCORE: self.study.choose_by(run)}
+
+    def _outcome(self, cell: Cell, seed: int) -> Outcome | None:
+        return self.outcomes.get(fingerprint(self._table(cell, seed)))
 
     def _write_down(self) -> None:
         """The grid goes to disk first; a folder that has another one is refused."""
@@ -212,23 +257,34 @@ class Plan:
             "cells": told(self.study.cells(self._first)),
         }
 
-    def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int) -> None:
-        todo = [(cell, seed) for cell, seed in wanted if not (cell.place(seed, self.out) / "summary.json").exists()]
+    def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int, figures: Figures) -> None:
+        todo = [(cell, seed) for cell, seed in wanted if not self._outcome(cell, seed)]
 
         def told(number: int, what: object) -> None:
             if isinstance(what, Ended):
                 cell, seed = todo[number]
                 sys.stderr.write(f"{cell.name}, seed {seed}: {what.problem or 'done'}\n")
+                if not what.problem:
+                    self._keep(cell, seed, figures)
 
         with hands(jobs) as workers:
             workers.do([self._job(cell, seed) for cell, seed in todo], told)
 
+    def _keep(self, cell: Cell, seed: int, figures: Figures) -> None:
+        run, settings = cell.place(seed, self.out), fingerprint(self._table(cell, seed))
+        self.outcomes.keep(
+            Outcome.read(run, cell=cell.name, seed=seed, settings=settings, figures=figures(run)),
+        )
+
     def _job(self, cell: Cell, seed: int) -> Job:
-        table = read_table(EXAMPLES / cell.file, self._changes(cell))
-        override(table, f"seed={seed}")
         place = cell.place(seed, self.out)
         place.parent.mkdir(parents=True, exist_ok=True)
-        return Job(experiment=experiment(table), out=place, folder=(EXAMPLES / cell.file).parent)
+        return Job(experiment=experiment(self._table(cell, seed)), out=place, folder=(EXAMPLES / cell.file).parent)
+
+    def _table(self, cell: Cell, seed: int) -> dict[str, Any]:
+        table = read_table(EXAMPLES / cell.file, self._changes(cell))
+        override(table, f"seed={seed}")
+        return table
 
 
 def rounds_of(run: Path) -> list[dict[str, Any]]:
@@ -239,3 +295,7 @@ def rounds_of(run: Path) -> list[dict[str, Any]]:
 def _spread(values: Sequence[float]) -> str:
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{100 * statistics.mean(values):.1f} ± {100 * spread:.1f}"
+
+
+def _told(outcome: Outcome) -> str:
+    return ", ".join(f"{name} {100 * value:.2f}" for name, value in outcome.figures.items())

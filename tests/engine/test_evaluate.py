@@ -39,7 +39,7 @@ def test_scores_are_those_of_all_examples_whatever_the_chunks(monkeypatch):
     net = Net(body=nn.Identity(), head=nn.Linear(3, 3))
     rows = Examples(inputs=torch.randn(50, 3), labels=torch.arange(50) % 3, normalisation=IDENTITY)
     whole = evaluate(net, rows, torch.device("cpu"))
-    monkeypatch.setattr("sordino.engine.evaluate.CHUNK", 7)
+    monkeypatch.setattr("sordino.engine.evaluate.rows_at_once", lambda *_: 7)
     chunked = evaluate(net, rows, torch.device("cpu"))
     assert (chunked.accuracy, chunked.auroc) == (whole.accuracy, whole.auroc)
     assert chunked.others["loss"] == pytest.approx(whole.others["loss"])

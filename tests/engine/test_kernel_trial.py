@@ -22,6 +22,7 @@ from sordino.models import build
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled kernels on this machine")
 
+CPU = torch.device("cpu")
 IMAGES = {
     "model": {"name": "cnn"},
     "data": {
@@ -63,7 +64,7 @@ def torch_wins(monkeypatch: pytest.MonkeyPatch, *, at: str = "") -> list[str]:
 
 def refuse_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     def settled_again(asked: object) -> None:
-        raise AssertionError("a trial where the choice is made")
+        pytest.fail("a trial where the choice is made")  # no Exception, so that nothing can take it for a model's own
 
     monkeypatch.setattr(kernel_trial, "settled", settled_again)
 
@@ -71,20 +72,20 @@ def refuse_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kind_of_layer_is_tried_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = build("resnet20", shape=(3, 32, 32), classes=10)
     tried = torch_wins(monkeypatch, at="forward 32 32")
-    left = left_to_torch_here(net, (3, 32, 32), private_examples=False)
+    left = left_to_torch_here(net, (3, 32, 32), private_examples=False, device=CPU)
     assert len(tried) == len(set(tried))
     assert sum(name.startswith("sums") for name in tried) == 6
     assert sum(name.startswith("step") for name in tried) == 1
     assert left and set(map(tuple, left.values())) == {("forward",)}
     tried.clear()
-    assert left_to_torch_here(net, (3, 32, 32), private_examples=False) == left
+    assert left_to_torch_here(net, (3, 32, 32), private_examples=False, device=CPU) == left
     assert not tried
 
 
 def test_a_layout_that_does_not_pay_is_left_whole(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = build("resnet20", shape=(3, 16, 16), classes=10)
     torch_wins(monkeypatch, at="private step")
-    left = left_to_torch_here(net, (3, 16, 16), private_examples=True)
+    left = left_to_torch_here(net, (3, 16, 16), private_examples=True, device=CPU)
     assert left == {"": ["layers"]}
     leave_to_torch(net, left)
     before = [type(layer) for layer in net.modules()]
@@ -117,7 +118,7 @@ def test_what_is_left_to_torch_calls_no_kernel(work: str, kernel: str, monkeypat
 
 def test_dense_clients_are_tried(store: Path) -> None:
     """With real timings, whichever way they come out."""
-    left = left_to_torch_here(build("mlp", shape=(20,), classes=3), (20,), private_examples=False)
+    left = left_to_torch_here(build("mlp", shape=(20,), classes=3), (20,), private_examples=False, device=CPU)
     (kept,) = store.glob("*.json")
     (ratio,) = json.loads(kept.read_text())["gains"].values()
     assert left == ({} if ratio >= 1 else {"": ["clients"]})
@@ -195,3 +196,28 @@ def test_the_first_of_two_processes_decides(store: Path) -> None:
         one.join()
     assert len(tried) == 1
     assert found == [{"one": bool(tried[0])}] * 2
+
+
+def test_a_trial_leaves_the_shared_generator_as_it_was(store: Path) -> None:
+    net = build("cnn", shape=(1, 8, 8), classes=3)
+    before = torch.random.get_rng_state()
+    left_to_torch_here(net, (1, 8, 8), private_examples=False, device=CPU)
+    assert store.exists()
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_nothing_is_tried_for_another_device(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_trials(monkeypatch)
+    net = build("cnn", shape=(1, 8, 8), classes=3)
+    assert left_to_torch_here(net, (1, 8, 8), private_examples=False, device=torch.device("cuda")) == {}
+
+
+def test_a_model_that_refuses_made_up_rows_is_run_with_kernels(store: Path) -> None:
+    net = build("cnn", shape=(1, 8, 8), classes=3)
+
+    def refuse(*_: object) -> None:
+        raise ValueError("pixels below zero")
+
+    net.register_forward_pre_hook(refuse)
+    with pytest.warns(UserWarning, match="kernels are used; .* ended with: pixels below zero"):
+        assert left_to_torch_here(net, (1, 8, 8), private_examples=False, device=CPU) == {}

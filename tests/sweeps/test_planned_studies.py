@@ -1,6 +1,7 @@
 """Planned studies: the grid is on disk first, the choice is made on other rows, and nothing is run twice."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,7 @@ def study(seen=None, rates=(0.001, 0.5)):
     ]
     return Study(
         name="small",
+        file="small",
         candidates={"rate": tried},
         choose_by=lambda run: seen(run) if seen else validation(run),
         cells=lambda winners: [cell("chosen", winners["rate"].changes[len(SMALL)])],
@@ -64,7 +66,7 @@ def test_the_best_on_held_out_rows_is_reported_with_how_many_were_tried(done):
 
 def test_finished_runs_are_left_alone(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
-    assert len(before) == 3
+    assert len(before) >= 3
     Plan(study=study(), out=done, seeds=(1,)).run(jobs=1)
     assert before == {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
 
@@ -73,11 +75,36 @@ def test_a_part_of_a_study_chooses_only_what_it_needs(tmp_path):
     other = study()
     two = Study(
         name="two",
+        file="two",
         candidates={"rate": other.candidates["rate"], "idle": [cell("idle 1"), cell("idle 2", "rounds=3")]},
         cells=lambda winners: [*other.cells(winners), cell("beside", *winners["idle"].changes)],
     )
     assert set(Plan(study=two, out=tmp_path, seeds=(1,), only="chosen")._groups) == {"rate"}
     assert set(Plan(study=two, out=tmp_path, seeds=(1,))._groups) == {"rate", "idle"}
+
+
+def test_another_folder_goes_on_from_what_is_kept(done, tmp_path):
+    other = Plan(study=study(), out=tmp_path, seeds=(1,), kept=done / "outcomes.jsonl")
+    other.run(jobs=1)
+    assert not list(tmp_path.rglob("summary.json"))
+    assert other.report() == Plan(study=study(), out=done, seeds=(1,)).report()
+
+
+def test_a_run_whose_settings_changed_counts_as_missing(done, tmp_path):
+    kept = done / "outcomes.jsonl"
+    changed = replace(study(), cells=lambda winners: [cell("chosen", "rounds=1")])
+    assert "0 of 1 runs" in Plan(study=changed, out=tmp_path, seeds=(1,), kept=kept).report()
+
+
+def test_runs_drawn_by_lot_give_the_same_again_and_a_false_line_is_found(done, tmp_path):
+    plan = Plan(study=study(), out=done, seeds=(1,))
+    assert plan.again(1, jobs=1).endswith("| yes |")
+    *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
+    line = json.loads(chosen)
+    line["figures"]["accuracy"] += 0.01
+    (tmp_path / "false.jsonl").write_text("\n".join([*tried, json.dumps(line)]))
+    false = Plan(study=study(), out=tmp_path, seeds=(1,), kept=tmp_path / "false.jsonl")
+    assert false.again(1, jobs=1).endswith("| no |")
 
 
 def test_a_report_before_the_choice_says_what_is_missing(tmp_path):

@@ -104,6 +104,7 @@ def quick(one: Cell) -> Sequence[str]:
 
 STUDY = Study(
     name="DPAdapter at scale",
+    file="dpadapter",
     cells=cells,
     candidates=candidates(),
     choose_by=on_proxy,

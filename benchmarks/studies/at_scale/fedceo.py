@@ -122,6 +122,7 @@ def quick(one: Cell) -> Sequence[str]:
 
 STUDY = Study(
     name="FedCEO at scale",
+    file="fedceo",
     cells=cells,
     candidates=candidates(),
     choose_by=validation,

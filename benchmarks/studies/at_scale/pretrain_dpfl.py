@@ -81,6 +81,7 @@ def quick(one: Cell) -> Sequence[str]:
 
 STUDY = Study(
     name="Pretrain-DPFL at scale",
+    file="pretrain_dpfl",
     cells=cells,
     candidates=candidates(),
     choose_by=on_proxy,

@@ -36,7 +36,7 @@ def quick(one: Cell) -> Sequence[str]:
     return (*small, "data.options.resize=64")
 
 
-STUDY = Study(name="Reprogramming at scale", cells=cells, quick=quick)
+STUDY = Study(name="Reprogramming at scale", file="reprogramming", cells=cells, quick=quick)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -16,10 +16,9 @@ from sordino.data.examples import Examples
 from sordino.data.target import Target
 from sordino.engine.class_scores import class_scores
 from sordino.engine.number_scores import closeness, number_scores
+from sordino.engine.rows_at_once import rows_at_once
 from sordino.kernels import fastest
 from sordino.models import Net
-
-CHUNK = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +90,9 @@ def outputs(net: Net, examples: Examples, device: torch.device) -> Tensor:
     """What the model makes of each example, as it is."""
     trained = net.training
     net.eval()
+    many = rows_at_once(net, examples, device)
     with torch.inference_mode():
-        chunks = [net(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(CHUNK)]
+        chunks = [net(examples.take(rows).features(device)).cpu() for rows in torch.arange(len(examples)).split(many)]
     net.train(trained)
     return torch.cat(chunks)
 

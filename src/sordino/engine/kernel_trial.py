@@ -6,6 +6,7 @@ A trial depends on the model's shapes alone and never on a run's batches, so run
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
@@ -28,16 +29,32 @@ from sordino.kernels.native import by_trial
 from sordino.methods.context import ClientContext
 from sordino.methods.local_sgd import LocalSgd
 from sordino.models import FlatSpace, Net
+from sordino.sentences import first_line
 
 ROWS_TRIED, CLIENTS_TRIED, STEPS_TRIED = 16, 8, 2
 
 
-def left_to_torch_here(net: Net, shape: Sequence[int], *, private_examples: bool) -> Left:
-    """What torch does faster on this machine, for a model that takes inputs of this shape and steps of one kind."""
-    if not by_trial():
+def left_to_torch_here(net: Net, shape: Sequence[int], *, private_examples: bool, device: torch.device) -> Left:
+    """What torch does faster on this machine, for a model that takes inputs of this shape and steps of one kind.
+
+    Kernels work on the processor alone, so nothing is tried for another device. Nothing of a trial is left behind: the shared
+    generator goes on as if there had been none, and a model that does not bear made-up rows is run with kernels where they suit.
+    """
+    if not by_trial() or device.type != "cpu":
         return {}
-    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as one_core:
-        return one_core.submit(_left, net, shape, private_examples).result()
+    with (
+        torch.random.fork_rng(devices=[]),
+        ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as one_core,
+    ):
+        try:
+            return one_core.submit(_left, net, shape, private_examples).result()
+        except Exception as error:  # a model of the user's own may raise anything
+            warnings.warn(
+                f"Which of kernels and torch is faster could not be tried, so kernels are used; a trial on made-up rows ended with: "
+                f"{first_line(error)}",
+                stacklevel=2,
+            )
+            return {}
 
 
 def _left(net: Net, shape: Sequence[int], private: bool) -> Left:
@@ -101,13 +118,15 @@ def _calls(net: nn.Module, shape: Sequence[int]) -> dict[str, _Call]:
             sides = tuple(args[0].shape[2:])
             found[name] = _Call(layer.in_channels, layer.out_channels, layer.kernel_size, stride, padding, sides)
 
-    for name, layer in net.named_modules():
-        if type(layer) is nn.Conv2d and layer.groups == 1:
-            layer.register_forward_hook(partial(seen, name))
+    hooks = [
+        layer.register_forward_hook(partial(seen, name))
+        for name, layer in net.named_modules()
+        if type(layer) is nn.Conv2d and layer.groups == 1
+    ]
     with torch.no_grad():
         net(torch.randn(1, *shape))
-    for layer in net.modules():
-        layer._forward_hooks.clear()
+    for hook in hooks:
+        hook.remove()
     return found
 
 

@@ -165,7 +165,9 @@ def prepare(
     start_warnings = start.warnings(context)
     if left_to_torch is None:
         private_examples = resolved.method.unit == "example"
-        left_to_torch = left_to_torch_here(model.net, source.shape, private_examples=private_examples)
+        left_to_torch = left_to_torch_here(
+            model.net, source.shape, private_examples=private_examples, device=resolved.device
+        )
     leave_to_torch(model.net, left_to_torch)
     start.prepare(model.built, context)
     model.net.to(resolved.device).train()

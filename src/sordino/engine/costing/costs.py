@@ -20,12 +20,12 @@ from sordino.engine.costing.sampled import makespan, spread
 from sordino.engine.costing.starting import Taken, reading, starting
 from sordino.engine.costing.subject import Costs, Subject
 from sordino.engine.costing.trial import Asked, Scale, Stage, Tried, asking, attempt, evaluation_taken, shortest
-from sordino.engine.evaluate import CHUNK as TEST_CHUNK
 from sordino.engine.features import CHUNK as BODY_CHUNK
 from sordino.engine.features import body_outputs, frozen_body
 from sordino.engine.kernel_trial import left_to_torch_here
 from sordino.engine.process_cost import SECONDS as SECONDS_OF_A_PROCESS
 from sordino.engine.public_sets import public_anchors
+from sordino.engine.rows_at_once import rows_at_once
 from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.traffic import BYTES_PER_NUMBER
 from sordino.kernels.choice import leave_to_torch
@@ -54,7 +54,10 @@ def measure(subject: Subject) -> Costs:
     leave_to_torch(
         parts.model.net,
         left_to_torch_here(
-            parts.model.net, subject.facts.shape, private_examples=parts.resolved.method.unit == "example"
+            parts.model.net,
+            subject.facts.shape,
+            private_examples=parts.resolved.method.unit == "example",
+            device=parts.resolved.device,
         ),
     )
     read = reading(parts.resolved, subject.facts)
@@ -269,12 +272,13 @@ class _Trials:
             return seconds, 0
         few = self._fewest_tests
         small = evaluation_taken(stage, few)
-        many = min(rows, TEST_CHUNK, max(few, int(few * SECONDS_OF_TEST / max(small.seconds, 1e-6))))
+        most = min(rows, rows_at_once(stage.net, stage.shapes.rows(1), stage.resolved.device))
+        many = max(few, min(most, int(few * SECONDS_OF_TEST / max(small.seconds, 1e-6))))
         large = evaluation_taken(stage, many) if many > few else small
         slope = large.seconds / many if many == few else max(0.0, large.seconds - small.seconds) / (many - few)
         growth = large.memory / many if many == few else max(0.0, large.memory - small.memory) / (many - few)
         passes = 1 if stage.resolved.method.personalised or not stage.resolved.experiment.data.client_test_rows else 2
-        memory = round(large.memory + growth * (min(rows, TEST_CHUNK) - many))
+        memory = round(large.memory + growth * max(0, most - many))
         return seconds + passes * slope * (rows - few), memory
 
     def _together(self, tried: Tried, rounds: int, evaluation: int) -> int:

@@ -1,0 +1,85 @@
+"""What the runs of a study gave, one line a run in a file under git, so that a study goes on at another sitting or machine.
+
+A line holds figures and no model: run folders may be thrown away. It names the settings by a fingerprint, so that a run whose settings
+have changed counts as missing; and the commit and processor, since another processor may round otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.history import commit
+from sordino.engine.record import read_summary
+from sordino.files import to_json
+from sordino.processor import processor
+
+
+def fingerprint(table: Mapping[str, Any]) -> str:
+    """Of all settings of a run, its seed among them."""
+    return hashlib.sha256(to_json(table).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One finished run."""
+
+    cell: str
+    seed: int
+    settings: str
+    """Their fingerprint."""
+    figures: Mapping[str, float]
+    epsilon: Mapping[str, float]
+    """By view, at the end of the run."""
+    seconds: float
+    commit: str
+    processor: str
+
+    @classmethod
+    def read(cls, run: Path, *, cell: str, seed: int, settings: str, figures: Mapping[str, float]) -> Outcome:
+        """What the folder of a finished run says."""
+        summary = read_summary(run)
+        return cls(
+            cell=cell,
+            seed=seed,
+            settings=settings,
+            figures=dict(figures),
+            epsilon={view: float(told["epsilon"]) for view, told in summary["epsilon"].items()},
+            seconds=round(float(summary["seconds"]), 1),
+            commit=commit(),
+            processor=processor(),
+        )
+
+
+class Outcomes:
+    """All runs of one study that are known, in a file of lines; of two lines with the same settings the first counts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self._known: dict[str, Outcome] = {}
+        for line in lines:
+            told = json.loads(line)
+            told["epsilon"] = {view: float(epsilon) for view, epsilon in told["epsilon"].items()}
+            self._add(Outcome(**told))
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self._known.values())
+
+    def get(self, settings: str) -> Outcome | None:
+        """The run with these settings, if it has been made."""
+        return self._known.get(settings)
+
+    def keep(self, outcome: Outcome) -> None:
+        """Add a run to the file."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(to_json(asdict(outcome)) + "\n")
+        self._add(outcome)
+
+    def _add(self, outcome: Outcome) -> None:
+        self._known.setdefault(outcome.settings, outcome)
