@@ -96,7 +96,7 @@ def geometry_of(layer: nn.Conv2d) -> Geometry:
 
 def weight_rows(inputs: Tensor, grads: Tensor, geometry: Geometry) -> Tensor:
     """The gradient of the weight for each example: examples x rows x columns x channels x outputs."""
-    found = inputs.new_zeros(len(inputs), *geometry.kernel, inputs.shape[1], grads.shape[1])
+    found = inputs.new_empty(len(inputs), *geometry.kernel, inputs.shape[1], grads.shape[1])
     _fill("conv_weight_rows", found, inputs, grads, geometry)
     return found
 

@@ -10,14 +10,14 @@ from torch.nn.functional import max_pool2d, relu
 
 from sordino.kernels.native import addresses, channels_last, library, readable, threads
 
-LANES = 8
+BLOCK = 16
 
 
 class RectifiedMaxPool2d(nn.MaxPool2d):
     """relu(max_pool2d(inputs)), for the plain two by two pooling that `is_plain` asks for."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if not readable(inputs) or inputs.shape[1] % LANES or inputs.shape[2] % 2 or inputs.shape[3] % 2:
+        if not readable(inputs) or inputs.shape[1] % BLOCK or inputs.shape[2] % 2 or inputs.shape[3] % 2:
             return relu(super().forward(inputs))
         output: Tensor = _RectifiedMaxPool.apply(inputs)  # type: ignore[no-untyped-call]
         return output

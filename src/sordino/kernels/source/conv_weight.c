@@ -1,14 +1,13 @@
 /* The gradient of a convolution's weight, summed over the batch or example by example, from channels-last images.
 
    For each row `ky` of the kernel, the fan_in = kernel width x channels values under it lie side by side in memory. A
-   tile of up to six of them against BLOCK output channels stays in registers while the positions of a band of rows go
+   tile of up to TILE of them against BLOCK output channels stays in registers while the positions of a band of rows go
    by; bands are chosen so that what a tile reads comes from the nearest caches. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lanes.h"
 
-#define TILE 6
 #define CACHE_BYTES 45056
 #define PARTS 4 /* runs of examples summed by themselves, whatever the number of threads, so that it changes no bit */
 
@@ -20,30 +19,34 @@ typedef struct {
 
 typedef struct {
     int64_t rows, columns, x_row, x_column, g_row, g_column, total_row;
+    int begins; /* whether totals begin at zero here, whatever lies there */
 } band;
+
+INLINE void accumulate_tile(int wide, const float *x, const float *g, float *total, const band *b) {
+    block sums[TILE];
+    for (int j = 0; j < wide; j++)
+        sums[j] = b->begins ? no_block() : load_block(total + j * b->total_row);
+    for (int64_t row = 0; row < b->rows; row++) {
+        const float *xs = x + row * b->x_row, *gs = g + row * b->g_row;
+        for (int64_t column = 0; column < b->columns; column++, xs += b->x_column, gs += b->g_column) {
+            const block of_g = load_block(gs);
+            for (int j = 0; j < wide; j++)
+                add_times(&sums[j], xs[j], of_g);
+        }
+    }
+    for (int j = 0; j < wide; j++)
+        store_block(total + j * b->total_row, sums[j]);
+}
 
 #define ACCUMULATE(WIDE)                                                                                     \
     static void accumulate_##WIDE(const float *x, const float *g, float *total, const band *b) {             \
-        lanes low[WIDE], high[WIDE];                                                                         \
-        for (int j = 0; j < WIDE; j++)                                                                       \
-            low[j] = LOAD(total + j * b->total_row), high[j] = LOAD(total + j * b->total_row + LANES);       \
-        for (int64_t row = 0; row < b->rows; row++) {                                                        \
-            const float *xs = x + row * b->x_row, *gs = g + row * b->g_row;                                  \
-            for (int64_t column = 0; column < b->columns; column++, xs += b->x_column, gs += b->g_column) {  \
-                const lanes g_low = LOAD(gs), g_high = LOAD(gs + LANES);                                     \
-                for (int j = 0; j < WIDE; j++)                                                               \
-                    low[j] += xs[j] * g_low, high[j] += xs[j] * g_high;                                      \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int j = 0; j < WIDE; j++)                                                                       \
-            STORE(total + j * b->total_row, low[j]), STORE(total + j * b->total_row + LANES, high[j]);       \
+        accumulate_tile(WIDE, x, g, total, b);                                                               \
     }
 
-ACCUMULATE(6) ACCUMULATE(5) ACCUMULATE(4) ACCUMULATE(3) ACCUMULATE(2) ACCUMULATE(1)
+EACH_TILE(ACCUMULATE)
 
 typedef void accumulate(const float *, const float *, float *, const band *);
-static accumulate *const of_width[TILE + 1] = {0,            accumulate_1, accumulate_2, accumulate_3,
-                                               accumulate_4, accumulate_5, accumulate_6};
+static accumulate *const of_width[TILE + 1] = TABLE_OF(accumulate);
 
 static int64_t rows_per_band(const geometry *s) {
     const int64_t row_bytes = s->stride * (s->width + 2 * s->padding) * s->channels * 4 + s->out_width * BLOCK * 4;
@@ -63,8 +66,8 @@ static const float *padded(const float *x, float *scratch, const geometry *s) {
     return scratch;
 }
 
-/* total: kernel rows x fan_in x output channels */
-static void add_one(const float *x, const float *g, float *total, const geometry *s) {
+/* total: kernel rows x fan_in x output channels; it begins at zero or is added to */
+static void add_one(const float *x, const float *g, float *total, int begins, const geometry *s) {
     const int64_t fan_in = s->kernel_width * s->channels, x_row = (s->width + 2 * s->padding) * s->channels;
     const int64_t most = rows_per_band(s), outs = s->out_channels;
     for (int64_t first = 0; first < s->out_height; first += most) {
@@ -74,7 +77,8 @@ static void add_one(const float *x, const float *g, float *total, const geometry
                         .x_column = s->stride * s->channels,
                         .g_row = s->out_width * outs,
                         .g_column = outs,
-                        .total_row = outs};
+                        .total_row = outs,
+                        .begins = begins && !first};
         for (int64_t out = 0; out < outs; out += BLOCK)
             for (int64_t ky = 0; ky < s->kernel_height; ky++)
                 for (int64_t j = 0; j < fan_in; j += TILE)
@@ -102,13 +106,14 @@ static int add_parts(const float *x, const float *g, float *totals, int64_t exam
 #pragma omp for
         for (int64_t part = 0; part < parts; part++)
             for (int64_t n = part * examples / parts; scratch && n < (part + 1) * examples / parts; n++)
-                add_one(padded(x + n * x_size, scratch, s), g + n * g_size, totals + part * size, s);
+                add_one(padded(x + n * x_size, scratch, s), g + n * g_size, totals + part * size,
+                        parts == examples, s);
         free(scratch);
     }
     return lacking_memory;
 }
 
-/* rows: examples x (kernel rows x fan_in) x output channels, zero before; returns 0 if done */
+/* rows: examples x (kernel rows x fan_in) x output channels; returns 0 if done */
 int conv_weight_rows(const float *x, const float *g, float *rows, int64_t examples, int64_t height, int64_t width,
                      int64_t channels, int64_t out_height, int64_t out_width, int64_t out_channels,
                      int64_t kernel_height, int64_t kernel_width, int64_t stride, int64_t padding, int threads) {

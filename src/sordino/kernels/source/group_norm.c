@@ -25,24 +25,25 @@ INLINE int64_t rows_from(int64_t start, const shape *s) {
     return left < ROWS ? left : ROWS;
 }
 
-INLINE void flush(const lanes *low, const lanes *high, double *total) {
-    for (int k = 0; k < LANES; k++) {
-        total[k] += (*low)[k];
-        total[LANES + k] += (*high)[k];
-    }
+INLINE void flush(block sums, double *total) {
+    float values[BLOCK];
+    store_block(values, sums);
+    for (int k = 0; k < BLOCK; k++)
+        total[k] += values[k];
 }
 
 /* adds up (x - x0) and its square over a few rows, for BLOCK channels */
 INLINE void moments(const float *x, const float *x0, int64_t rows, int64_t channels, double *first, double *second) {
-    const lanes low0 = LOAD(x0), high0 = LOAD(x0 + LANES);
-    lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
-    for (int64_t at = 0; at < rows * channels; at += channels) {
-        const lanes low = LOAD(x + at) - low0, high = LOAD(x + at + LANES) - high0;
-        low1 += low, high1 += high;
-        low2 += low * low, high2 += high * high;
-    }
-    flush(&low1, &high1, first);
-    flush(&low2, &high2, second);
+    const block origin = load_block(x0);
+    block sums = no_block(), squares = no_block();
+    for (int64_t at = 0; at < rows * channels; at += channels)
+        for (int v = 0; v < VECTORS; v++) {
+            const lanes value = LOAD(x + at + v * LANES) - origin.part[v];
+            sums.part[v] += value;
+            squares.part[v] += value * value;
+        }
+    flush(sums, first);
+    flush(squares, second);
 }
 
 /* g where y is above zero; g itself where there is no y */
@@ -55,14 +56,16 @@ INLINE lanes passed(const float *g, const float *y) {
 /* adds up what passes of g, and that times x, over a few rows, for BLOCK channels */
 INLINE void products(const float *x, const float *g, const float *y, int64_t rows, int64_t channels, double *sums,
                      double *inner) {
-    lanes low1 = {0}, high1 = {0}, low2 = {0}, high2 = {0};
-    for (int64_t at = 0; at < rows * channels; at += channels) {
-        const lanes low = passed(g + at, y ? y + at : y), high = passed(g + at + LANES, y ? y + at + LANES : y);
-        low1 += low, high1 += high;
-        low2 += low * LOAD(x + at), high2 += high * LOAD(x + at + LANES);
-    }
-    flush(&low1, &high1, sums);
-    flush(&low2, &high2, inner);
+    block passing = no_block(), products = no_block();
+    for (int64_t at = 0; at < rows * channels; at += channels)
+        for (int v = 0; v < VECTORS; v++) {
+            const int64_t here = at + v * LANES;
+            const lanes value = passed(g + here, y ? y + here : y);
+            passing.part[v] += value;
+            products.part[v] += value * LOAD(x + here);
+        }
+    flush(passing, sums);
+    flush(products, inner);
 }
 
 INLINE void all_products(const float *x, const float *g, const float *y, double *sums, double *inner, const shape *s) {

@@ -1,5 +1,5 @@
 /* The largest of every two by two positions, or zero if that is negative, in channels-last images of even sides whose
-   channels are a multiple of LANES. NaN stays NaN, and takes the gradient, as in torch. */
+   channels are a multiple of BLOCK. NaN stays NaN, and takes the gradient, as in torch. */
 #include "lanes.h"
 
 INLINE lanes larger(lanes old, lanes new) {

@@ -1,4 +1,4 @@
-/* Products of small matrices, c = kept c + scale (a b): a tile of up to six rows and BLOCK columns of c stays in
+/* Products of small matrices, c = kept c + scale (a b): a tile of up to TILE rows and BLOCK columns of c stays in
    registers while a run of steps goes by. One of b and c is kept in panels of BLOCK columns, rows x BLOCK each; the last
    panel is filled up with columns that nobody reads. */
 #ifndef SORDINO_PANELS_H
@@ -6,7 +6,6 @@
 
 #include "lanes.h"
 
-#define TILE 6
 #define RUN 128  /* steps at a time */
 #define PANELS 2 /* at a time: so much of b, and a tile of a, lie in the nearest cache */
 #define AHEAD 8  /* cache lines that each tile asks for of what is read next */
@@ -20,20 +19,19 @@ typedef struct {
 
 INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
                  int64_t c_row, const operands *o) {
-    lanes low[TILE], high[TILE];
+    block sums[TILE];
     for (int i = 0; i < rows; i++)
-        low[i] = high[i] = (lanes){0};
+        sums[i] = no_block();
     int64_t steps = o->steps;
     do { /* there is at least one step, and to know it keeps the tile in registers */
-        const lanes b_low = LOAD(b), b_high = LOAD(b + LANES);
+        const block of_b = load_block(b);
         for (int i = 0; i < rows; i++)
-            low[i] += a[i * a_row] * b_low, high[i] += a[i * a_row] * b_high;
+            add_times(&sums[i], a[i * a_row], of_b);
         a += a_step, b += b_step;
     } while (--steps);
-    for (int i = 0; i < rows; i++, c += c_row) {
-        STORE(c, o->kept * LOAD(c) + o->scale * low[i]);
-        STORE(c + LANES, o->kept * LOAD(c + LANES) + o->scale * high[i]);
-    }
+    for (int i = 0; i < rows; i++, c += c_row)
+        for (int v = 0; v < VECTORS; v++)
+            STORE(c + v * LANES, o->kept * LOAD(c + v * LANES) + o->scale * sums[i].part[v]);
 }
 
 /* by panels: b is made of panels, and c lies in rows; by rows: a step is a row of a and b, and c is made of panels */
@@ -45,12 +43,11 @@ INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const 
         tile(ROWS, o->a, 1, o->a_step, o->b, o->b_step, o->c, BLOCK, o);                                     \
     }
 
-TILES(6) TILES(5) TILES(4) TILES(3) TILES(2) TILES(1)
+EACH_TILE(TILES)
 
 typedef void tile_of(const operands *);
-static tile_of *const by_panels[TILE + 1] = {0,           by_panels_1, by_panels_2, by_panels_3,
-                                             by_panels_4, by_panels_5, by_panels_6};
-static tile_of *const by_rows[TILE + 1] = {0, by_rows_1, by_rows_2, by_rows_3, by_rows_4, by_rows_5, by_rows_6};
+static tile_of *const by_panels[TILE + 1] = TABLE_OF(by_panels);
+static tile_of *const by_rows[TILE + 1] = TABLE_OF(by_rows);
 
 static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
@@ -111,10 +108,10 @@ static void add_outer_product(const float *a, int64_t a_row, int64_t columns_of_
 }
 
 static void transpose(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows, int64_t columns) {
-    const int64_t whole_rows = rows / LANES * LANES, whole_columns = columns / LANES * LANES;
-    for (int64_t row = 0; row < whole_rows; row += LANES)
-        for (int64_t column = 0; column < whole_columns; column += LANES)
-            transpose_lanes(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+    const int64_t whole_rows = rows / SIDE * SIDE, whole_columns = columns / SIDE * SIDE;
+    for (int64_t row = 0; row < whole_rows; row += SIDE)
+        for (int64_t column = 0; column < whole_columns; column += SIDE)
+            transpose_square(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t column = row < whole_rows ? whole_columns : 0; column < columns; column++)
             to[column * to_row + row] = from[row * from_row + column];
