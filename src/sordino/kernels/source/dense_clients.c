@@ -1,7 +1,7 @@
 /* Whole clients trained by plain SGD: dense layers with ReLU between them, softmax cross-entropy averaged over a batch.
 
    One thread takes a client from its first batch to its last, so that weights and batch stay in that core's cache, and
-   the number of threads changes no bit. Weights lie in panels of BLOCK outputs. */
+   the number of threads changes no bit. Batches, outputs and weights lie in panels; a weight has a row for each input. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,6 @@ typedef struct {
 
 typedef struct {
     shape of;
-    int64_t row;           /* from one row of outputs to the next */
     float *weight, *bias;  /* as trained so far */
     float *before, *below; /* as they were at the start */
     float *outputs;
@@ -44,67 +43,85 @@ typedef struct {
 typedef struct {
     layer *layers;
     preview next;
-    int64_t depth, input_row;
+    int64_t depth, height; /* of panels of batches */
+    int begun;             /* whether weights differ from the start's */
     float *inputs, *turned, *slopes[2];
     const float *start; /* that the layers know */
 } worker;
 
-static void forward(worker *w, const layer *l, const float *x, int64_t x_row, int64_t rows, int rectify) {
-    const int64_t wide = panels_of(l->of.outputs) * BLOCK;
-    for (int64_t row = 0; row < rows; row++)
-        memcpy(l->outputs + row * l->row, l->bias, wide * sizeof(float));
-    add_product(x, x_row, l->of.inputs, l->weight, l->outputs, l->row, rows, l->of.outputs, &w->next);
-    for (int64_t row = 0; rectify && row < rows; row++)
-        for (int64_t at = row * l->row; at < row * l->row + wide; at++)
-            l->outputs[at] = l->outputs[at] <= 0 ? 0 : l->outputs[at]; /* NaN stays */
-}
+static const float *weight_now(const worker *w, const layer *l) { return w->begun ? l->weight : l->before; }
 
-/* from a row of logits to the slope of its loss */
-static void softmax_slope(float *logits, int64_t classes, int64_t label, float weight) {
-    float largest = logits[0], sum = 0;
-    for (int64_t k = 1; k < classes; k++)
-        largest = logits[k] > largest ? logits[k] : largest;
-    for (int64_t k = 0; k < classes; k++)
-        sum += logits[k] = expf(logits[k] - largest);
-    for (int64_t k = 0; k < classes; k++)
-        logits[k] = (logits[k] / sum - (k == label)) * weight;
-}
-
-/* the slopes of a layer's inputs, which the ReLU before it made */
-static void backward(worker *w, const layer *l, const float *x, int64_t x_row, const float *slopes, float *out,
-                     int64_t rows) {
-    const int64_t inputs = l->of.inputs, outputs = l->of.outputs, wide = panels_of(inputs) * BLOCK;
-    for (int64_t k = 0; k < inputs; k += BLOCK)
-        for (int64_t n = 0; n < outputs; n += BLOCK)
-            transpose(l->weight + n * inputs + k * BLOCK, BLOCK, w->turned + k * outputs + n * BLOCK, BLOCK,
-                      least(BLOCK, inputs - k), least(BLOCK, outputs - n));
-    for (int64_t row = 0; row < rows; row++)
-        memset(out + row * x_row, 0, wide * sizeof(float));
-    add_product(slopes, l->row, outputs, w->turned, out, x_row, rows, inputs, &w->next);
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = row * x_row; at < row * x_row + wide; at++)
-            out[at] = x[at] <= 0 ? 0 : out[at];
-}
-
-static void descend(worker *w, layer *l, const float *x, int64_t x_row, const float *slopes, int64_t rows, plan p) {
-    add_outer_product(x, x_row, l->of.inputs, slopes, l->row, l->of.outputs, l->weight, rows, p.kept, -p.learning_rate,
-                      &w->next);
-    for (int64_t n = 0; l->of.bias >= 0 && n < l->of.outputs; n += LANES) {
-        lanes sum = {0};
+static void forward(worker *w, const layer *l, const float *x, int64_t rows, int rectify) {
+    for (int64_t panel = 0; panel < panels_of(l->of.outputs); panel++) {
+        const block bias = load_block(l->bias + panel * BLOCK);
         for (int64_t row = 0; row < rows; row++)
-            sum += LOAD(slopes + row * l->row + n);
-        STORE(l->bias + n, p.kept * LOAD(l->bias + n) - p.learning_rate * sum);
+            store_block(l->outputs + panel_at(panel, w->height) + row * BLOCK, bias);
+    }
+    add_product(x, w->height, l->of.inputs, weight_now(w, l), l->outputs, w->height, rows, l->of.outputs, &w->next);
+    for (int64_t panel = 0; rectify && panel < panels_of(l->of.outputs); panel++) {
+        float *out = l->outputs + panel_at(panel, w->height);
+        for (int64_t at = 0; at < rows * BLOCK; at++)
+            out[at] = out[at] <= 0 ? 0 : out[at]; /* NaN stays */
     }
 }
 
-/* the batch's rows side by side; returns what is wrong with them */
+/* from a row of logits, in panels, to the slope of its loss */
+static void softmax_slope(float *logits, int64_t height, int64_t classes, int64_t label, float weight) {
+    float largest = logits[0], sum = 0;
+    for (int64_t k = 1; k < classes; k++) {
+        const float logit = logits[place_of(0, k, height)];
+        largest = logit > largest ? logit : largest;
+    }
+    for (int64_t k = 0; k < classes; k++) {
+        float *at = logits + place_of(0, k, height);
+        sum += *at = expf(*at - largest);
+    }
+    for (int64_t k = 0; k < classes; k++) {
+        float *at = logits + place_of(0, k, height);
+        *at = (*at / sum - (k == label)) * weight;
+    }
+}
+
+/* the slopes of a layer's inputs, which the ReLU before it made */
+static void backward(worker *w, const layer *l, const float *x, const float *slopes, float *out, int64_t rows) {
+    const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
+    for (int64_t k = 0; k < inputs; k += BLOCK)
+        for (int64_t n = 0; n < outputs; n += BLOCK)
+            transpose(weight_now(w, l) + place_of(k, n, inputs), BLOCK, w->turned + place_of(n, k, outputs), BLOCK,
+                      least(BLOCK, inputs - k), least(BLOCK, outputs - n));
+    for (int64_t panel = 0; panel < panels_of(inputs); panel++)
+        memset(out + panel_at(panel, w->height), 0, rows * BLOCK * sizeof(float));
+    add_product(slopes, w->height, outputs, w->turned, out, w->height, rows, inputs, &w->next);
+    for (int64_t panel = 0; panel < panels_of(inputs); panel++)
+        for (int64_t at = panel_at(panel, w->height); at < panel_at(panel, w->height) + rows * BLOCK; at++)
+            out[at] = x[at] <= 0 ? 0 : out[at];
+}
+
+static void descend(worker *w, layer *l, const float *x, const float *slopes, int64_t rows, plan p) {
+    add_outer_product(x, w->height, l->of.inputs, slopes, w->height, l->of.outputs, weight_now(w, l), l->weight, rows,
+                      p.kept, -p.learning_rate, &w->next);
+    for (int64_t panel = 0; l->of.bias >= 0 && panel < panels_of(l->of.outputs); panel++) {
+        block sum = no_block();
+        for (int64_t row = 0; row < rows; row++)
+            add_times(&sum, 1, load_block(slopes + panel_at(panel, w->height) + row * BLOCK));
+        for (int64_t at = panel * BLOCK, v = 0; v < VECTORS; v++)
+            STORE(l->bias + at + v * LANES,
+                  p.kept * LOAD(l->bias + at + v * LANES) - p.learning_rate * sum.part[v]);
+    }
+}
+
+/* the batch's rows, in panels; returns what is wrong with them */
 static int gather(const worker *w, const client *who, const batch *b, int64_t classes) {
-    const int64_t width = w->layers[0].of.inputs;
+    const int64_t width = w->layers[0].of.inputs, whole = width / BLOCK;
     for (int64_t row = 0; row < b->count; row++) {
         const int64_t at = b->rows[row];
         if (at < 0 || at >= who->examples || who->labels[at] < 0 || who->labels[at] >= classes)
             return BAD_ROW;
-        memcpy(w->inputs + row * w->input_row, who->features + at * width, width * sizeof(float));
+        const float *from = who->features + at * width;
+        float *to = w->inputs + row * BLOCK;
+        for (int64_t panel = 0; panel < whole; panel++)
+            store_block(to + panel_at(panel, w->height), load_block(from + panel * BLOCK));
+        memcpy(to + panel_at(whole, w->height), from + whole * BLOCK, width % BLOCK * sizeof(float));
     }
     return DONE;
 }
@@ -115,18 +132,19 @@ static int step(worker *w, const client *who, const batch *b, plan p) {
     if (wrong)
         return wrong;
     for (int64_t i = 0; i < w->depth; i++)
-        forward(w, w->layers + i, i ? w->layers[i - 1].outputs : w->inputs, i ? w->layers[i - 1].row : w->input_row,
-                b->count, i + 1 < w->depth);
+        forward(w, w->layers + i, i ? w->layers[i - 1].outputs : w->inputs, b->count, i + 1 < w->depth);
     for (int64_t row = 0; row < b->count; row++)
-        softmax_slope(last->outputs + row * last->row, last->of.outputs, who->labels[b->rows[row]], 1.f / b->count);
+        softmax_slope(last->outputs + row * BLOCK, w->height, last->of.outputs, who->labels[b->rows[row]],
+                      1.f / b->count);
     const float *slopes = last->outputs;
     for (int64_t i = w->depth - 1; i > 0; i--) {
         const layer *below = w->layers + i - 1;
-        backward(w, w->layers + i, below->outputs, below->row, slopes, w->slopes[i % 2], b->count);
-        descend(w, w->layers + i, below->outputs, below->row, slopes, b->count, p);
+        backward(w, w->layers + i, below->outputs, slopes, w->slopes[i % 2], b->count);
+        descend(w, w->layers + i, below->outputs, slopes, b->count, p);
         slopes = w->slopes[i % 2];
     }
-    descend(w, w->layers, w->inputs, w->input_row, slopes, b->count, p);
+    descend(w, w->layers, w->inputs, slopes, b->count, p);
+    w->begun = 1;
     return DONE;
 }
 
@@ -136,31 +154,34 @@ static void unpack(worker *w, const float *start) {
         const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
         for (int64_t n = 0; n < outputs; n += BLOCK)
             transpose(start + l->of.weight + n * inputs, inputs, l->before + n * inputs, BLOCK,
-                      least(BLOCK, outputs - n), inputs);
+                      least(BLOCK, outputs - n), inputs); /* rows of a weight's panel are its inputs */
         if (l->of.bias >= 0)
             memcpy(l->below, start + l->of.bias, outputs * sizeof(float));
     }
     w->start = start;
 }
 
+/* weights are copied by the first step, which reads those of the start */
 static void begin(worker *w, const float *start) {
     if (w->start != start)
         unpack(w, start);
-    for (layer *l = w->layers; l < w->layers + w->depth; l++) {
-        const int64_t wide = panels_of(l->of.outputs) * BLOCK;
-        memcpy(l->weight, l->before, wide * l->of.inputs * sizeof(float));
-        memcpy(l->bias, l->below, wide * sizeof(float));
-    }
+    for (layer *l = w->layers; l < w->layers + w->depth; l++)
+        memcpy(l->bias, l->below, panels_of(l->of.outputs) * BLOCK * sizeof(float));
+    w->begun = 0;
 }
 
 static void finish(const worker *w, float *update) {
+    float room[BLOCK * BLOCK];
     for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
         const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
-        for (int64_t i = 0; i < panels_of(outputs) * BLOCK * inputs; i++)
-            l->weight[i] -= l->before[i];
         for (int64_t n = 0; n < outputs; n += BLOCK)
-            transpose(l->weight + n * inputs, BLOCK, update + l->of.weight + n * inputs, inputs, inputs,
-                      least(BLOCK, outputs - n));
+            for (int64_t k = 0; k < inputs; k += BLOCK) {
+                const int64_t high = least(BLOCK, inputs - k), from = place_of(k, n, inputs);
+                for (int64_t at = 0; at < high * BLOCK; at += LANES)
+                    STORE(room + at, LOAD(weight_now(w, l) + from + at) - LOAD(l->before + from + at));
+                transpose(room, BLOCK, update + l->of.weight + n * inputs + k, inputs, high,
+                          least(BLOCK, outputs - n));
+            }
         for (int64_t n = 0; l->of.bias >= 0 && n < outputs; n++)
             update[l->of.bias + n] = l->bias[n] - l->below[n];
     }
@@ -206,24 +227,22 @@ static float *cut(scratch *from, int64_t numbers) {
 
 static void lay_out(worker *w, const shape *shapes, int64_t most_rows, scratch *from) {
     int64_t widest = 0, largest = 0;
-    w->input_row = row_of(shapes[0].inputs);
-    w->inputs = cut(from, most_rows * w->input_row);
+    w->height = height_of(most_rows);
+    w->inputs = cut(from, panel_at(panels_of(shapes[0].inputs), w->height));
     for (int64_t i = 0; i < w->depth; i++) {
-        const int64_t inputs = shapes[i].inputs, outputs = shapes[i].outputs;
-        const int64_t wide = panels_of(outputs) * BLOCK, row = row_of(outputs);
-        const int64_t turned = panels_of(inputs) * BLOCK * outputs;
+        const int64_t inputs = shapes[i].inputs, outputs = shapes[i].outputs, panels = panels_of(outputs);
+        const int64_t turned = panel_at(panels_of(inputs), outputs);
         w->layers[i] = (layer){.of = shapes[i],
-                               .row = row,
-                               .weight = cut(from, inputs * wide),
-                               .before = cut(from, inputs * wide),
-                               .bias = cut(from, wide),
-                               .below = cut(from, wide),
-                               .outputs = cut(from, most_rows * row)};
-        widest = row > widest ? row : widest;
+                               .weight = cut(from, panel_at(panels, inputs)),
+                               .before = cut(from, panel_at(panels, inputs)),
+                               .bias = cut(from, panels * BLOCK),
+                               .below = cut(from, panels * BLOCK),
+                               .outputs = cut(from, panel_at(panels, w->height))};
+        widest = panels > widest ? panels : widest;
         largest = i && turned > largest ? turned : largest;
     }
     w->turned = cut(from, largest);
-    w->slopes[0] = cut(from, most_rows * widest), w->slopes[1] = cut(from, most_rows * widest);
+    w->slopes[0] = cut(from, panel_at(widest, w->height)), w->slopes[1] = cut(from, panel_at(widest, w->height));
 }
 
 /* one block of memory for everything; returns it, or NULL */

@@ -8,21 +8,22 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* TILE: how many blocks of sums stay in registers, beside what is multiplied */
+#define ONE_TO_6(MAKE) MAKE(1) MAKE(2) MAKE(3) MAKE(4) MAKE(5) MAKE(6)
+#define TABLE_TO_6(name) 0, name##_1, name##_2, name##_3, name##_4, name##_5, name##_6
 #if defined(__AVX512F__)
 #define LANES 16
 #define TILE 16
 #define EACH_TILE(MAKE)                                                                                      \
-    MAKE(16) MAKE(15) MAKE(14) MAKE(13) MAKE(12) MAKE(11) MAKE(10) MAKE(9) MAKE(8) MAKE(7) FEWEST_TILES(MAKE)
+    ONE_TO_6(MAKE) MAKE(7) MAKE(8) MAKE(9) MAKE(10) MAKE(11) MAKE(12) MAKE(13) MAKE(14) MAKE(15) MAKE(16)
 #define TABLE_OF(name)                                                                                       \
-    {0,        name##_1, name##_2,  name##_3,  name##_4,  name##_5,  name##_6,  name##_7, name##_8,          \
-     name##_9, name##_10, name##_11, name##_12, name##_13, name##_14, name##_15, name##_16}
+    {TABLE_TO_6(name), name##_7,  name##_8,  name##_9,  name##_10, name##_11,                                \
+     name##_12,        name##_13, name##_14, name##_15, name##_16}
 #else
 #define LANES 8
 #define TILE 6
-#define EACH_TILE(MAKE) FEWEST_TILES(MAKE)
-#define TABLE_OF(name) {0, name##_1, name##_2, name##_3, name##_4, name##_5, name##_6}
+#define EACH_TILE(MAKE) ONE_TO_6(MAKE)
+#define TABLE_OF(name) {TABLE_TO_6(name)}
 #endif
-#define FEWEST_TILES(MAKE) MAKE(6) MAKE(5) MAKE(4) MAKE(3) MAKE(2) MAKE(1)
 #define VECTORS (BLOCK / LANES)
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

@@ -1,24 +1,62 @@
-/* Products of small matrices, c = kept c + scale (a b): a tile of up to TILE rows and BLOCK columns of c stays in
-   registers while a run of steps goes by. One of b and c is kept in panels of BLOCK columns, rows x BLOCK each; the last
-   panel is filled up with columns that nobody reads. */
+/* Products of small matrices, c = kept from + scale (a b): a tile of up to TILE rows and BLOCK columns of c stays in
+   registers while a run of steps goes by.
+
+   All matrices lie in panels of BLOCK columns, one row of a panel after the other, so that neighbours are a fixed way
+   apart; the last panel is filled up with columns that nobody reads. Panels begin `height` rows apart. */
 #ifndef SORDINO_PANELS_H
 #define SORDINO_PANELS_H
 
 #include "lanes.h"
 
-#define RUN 128  /* steps at a time */
+#define RUN 128  /* steps at a time, a multiple of BLOCK */
 #define PANELS 2 /* at a time: so much of b, and a tile of a, lie in the nearest cache */
-#define AHEAD 8  /* cache lines that each tile asks for of what is read next */
+#define AHEAD 10 /* cache lines that each tile asks for of what is read next */
+
+static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
+
+static int64_t panels_of(int64_t columns) { return (columns + BLOCK - 1) / BLOCK; }
+
+/* an odd number of cache lines, so that panels do not fall on few places of the cache */
+static int64_t height_of(int64_t rows) { return rows | 1; }
+
+/* where a panel begins, and where the column of a row lies */
+static int64_t panel_at(int64_t panel, int64_t height) { return panel * height * BLOCK; }
+
+static int64_t place_of(int64_t row, int64_t column, int64_t height) {
+    return panel_at(column / BLOCK, height) + row * BLOCK + column % BLOCK;
+}
 
 typedef struct {
-    const float *a, *b;
+    const float *a, *b, *from;
     float *c;
-    int64_t a_row, a_step, b_step, c_row, steps;
+    int64_t a_height, steps;
     float kept, scale;
 } operands;
 
-INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
-                 int64_t c_row, const operands *o) {
+INLINE void keep_tile(int rows, const block *sums, const operands *o) {
+    for (int i = 0; i < rows * BLOCK; i += BLOCK)
+        for (int v = 0; v < VECTORS; v++)
+            STORE(o->c + i + v * LANES, o->kept * LOAD(o->from + i + v * LANES) + o->scale * sums[i / BLOCK].part[v]);
+}
+
+/* rows of a by a panel of b: a step is a column of a and a row of b */
+INLINE void rows_tile(int rows, const operands *o) {
+    const float *a = o->a, *b = o->b;
+    block sums[TILE];
+    for (int i = 0; i < rows; i++)
+        sums[i] = no_block();
+    for (int64_t left = o->steps; left > 0; left -= BLOCK, a += o->a_height * BLOCK)
+        for (int64_t step = 0; step < least(left, BLOCK); step++, b += BLOCK) {
+            const block of_b = load_block(b);
+            for (int i = 0; i < rows; i++)
+                add_times(&sums[i], a[i * BLOCK + step], of_b);
+        }
+    keep_tile(rows, sums, o);
+}
+
+/* columns of a, turned into rows, by a panel of b: a step is a row of both */
+INLINE void columns_tile(int rows, const operands *o) {
+    const float *a = o->a, *b = o->b;
     block sums[TILE];
     for (int i = 0; i < rows; i++)
         sums[i] = no_block();
@@ -26,37 +64,23 @@ INLINE void tile(int rows, const float *a, int64_t a_row, int64_t a_step, const 
     do { /* there is at least one step, and to know it keeps the tile in registers */
         const block of_b = load_block(b);
         for (int i = 0; i < rows; i++)
-            add_times(&sums[i], a[i * a_row], of_b);
-        a += a_step, b += b_step;
+            add_times(&sums[i], a[i], of_b);
+        a += BLOCK, b += BLOCK;
     } while (--steps);
-    for (int i = 0; i < rows; i++, c += c_row)
-        for (int v = 0; v < VECTORS; v++)
-            STORE(c + v * LANES, o->kept * LOAD(c + v * LANES) + o->scale * sums[i].part[v]);
+    keep_tile(rows, sums, o);
 }
 
-/* by panels: b is made of panels, and c lies in rows; by rows: a step is a row of a and b, and c is made of panels */
 #define TILES(ROWS)                                                                                          \
-    static void by_panels_##ROWS(const operands *o) {                                                        \
-        tile(ROWS, o->a, o->a_row, 1, o->b, BLOCK, o->c, o->c_row, o);                                       \
-    }                                                                                                        \
-    static void by_rows_##ROWS(const operands *o) {                                                          \
-        tile(ROWS, o->a, 1, o->a_step, o->b, o->b_step, o->c, BLOCK, o);                                     \
-    }
+    static void by_rows_##ROWS(const operands *o) { rows_tile(ROWS, o); }                                    \
+    static void by_columns_##ROWS(const operands *o) { columns_tile(ROWS, o); }
 
 EACH_TILE(TILES)
 
 typedef void tile_of(const operands *);
-static tile_of *const by_panels[TILE + 1] = TABLE_OF(by_panels);
 static tile_of *const by_rows[TILE + 1] = TABLE_OF(by_rows);
+static tile_of *const by_columns[TILE + 1] = TABLE_OF(by_columns);
 
-static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
-
-static int64_t panels_of(int64_t columns) { return (columns + BLOCK - 1) / BLOCK; }
-
-/* an odd number of cache lines, so that the same column of many rows does not fall on few places of the cache */
-static int64_t row_of(int64_t columns) { return (panels_of(columns) | 1) * BLOCK; }
-
-/* what will be read soon: these rows of a matrix of this width */
+/* what will be read soon: these rows of a matrix of this width, which lies row by row */
 typedef struct {
     const float *matrix;
     const int64_t *rows;
@@ -66,45 +90,54 @@ typedef struct {
 /* a little of it comes nearer while there is something to compute */
 static void look_ahead(preview *next) {
     for (int line = 0; line < AHEAD && next->count; line++) {
-        __builtin_prefetch(next->matrix + *next->rows * next->width + next->column);
+        __builtin_prefetch(next->matrix + *next->rows * next->width + next->column, 0, 2);
         next->column += BLOCK;
         if (next->column >= next->width)
             next->column = 0, next->rows++, next->count--;
     }
 }
 
-/* panels begin b_panel and c_panel apart */
-static void multiply(tile_of *const *tiles, operands all, int64_t rows, int64_t panels, int64_t b_panel,
-                     int64_t c_panel, preview *next) {
-    operands o = all;
-    for (int64_t step = 0; step < all.steps; step += RUN)
+/* c += a b: a of `rows` rows and `steps` columns, b of `steps` rows in panels of just that height */
+static void add_product(const float *a, int64_t a_height, int64_t steps, const float *b, float *c, int64_t c_height,
+                        int64_t rows, int64_t columns, preview *next) {
+    const int64_t panels = panels_of(columns);
+    for (int64_t step = 0; step < steps; step += RUN)
         for (int64_t group = 0; group < panels; group += PANELS)
             for (int64_t row = 0; row < rows; row += TILE)
                 for (int64_t panel = group; panel < least(group + PANELS, panels); panel++) {
-                    o.a = all.a + row * all.a_row + step * all.a_step;
-                    o.b = all.b + panel * b_panel + step * all.b_step;
-                    o.c = all.c + panel * c_panel + row * all.c_row;
-                    o.steps = least(RUN, all.steps - step);
-                    o.kept = step ? 1 : all.kept;
-                    tiles[least(TILE, rows - row)](&o);
+                    float *to = c + panel_at(panel, c_height) + row * BLOCK;
+                    const operands o = {.a = a + place_of(row, step, a_height),
+                                        .b = b + panel_at(panel, steps) + step * BLOCK,
+                                        .from = to,
+                                        .c = to,
+                                        .a_height = a_height,
+                                        .steps = least(RUN, steps - step),
+                                        .kept = 1,
+                                        .scale = 1};
+                    by_rows[least(TILE, rows - row)](&o);
                     look_ahead(next);
                 }
 }
 
-/* c += a b for b in panels */
-static void add_product(const float *a, int64_t a_row, int64_t steps, const float *b, float *c, int64_t c_row,
-                        int64_t rows, int64_t columns, preview *next) {
-    const operands all = {.a = a, .b = b, .c = c, .a_row = a_row, .a_step = 1, .b_step = BLOCK, .c_row = c_row,
-                          .steps = steps, .kept = 1, .scale = 1};
-    multiply(by_panels, all, rows, panels_of(columns), steps * BLOCK, BLOCK, next);
-}
-
-/* c = kept c + scale (a' b), for c in panels */
-static void add_outer_product(const float *a, int64_t a_row, int64_t columns_of_a, const float *b, int64_t b_row,
-                              int64_t columns_of_b, float *c, int64_t rows, float kept, float scale, preview *next) {
-    const operands all = {.a = a, .b = b, .c = c, .a_row = 1, .a_step = a_row, .b_step = b_row, .c_row = BLOCK,
-                          .steps = rows, .kept = kept, .scale = scale};
-    multiply(by_rows, all, columns_of_a, panels_of(columns_of_b), BLOCK, columns_of_a * BLOCK, next);
+/* c = kept from + scale (a' b), for c and from in panels of as many rows as a has columns */
+static void add_outer_product(const float *a, int64_t a_height, int64_t columns_of_a, const float *b, int64_t b_height,
+                              int64_t columns_of_b, const float *from, float *c, int64_t rows, float kept, float scale,
+                              preview *next) {
+    for (int64_t step = 0; step < rows; step += RUN)
+        for (int64_t group = 0; group < columns_of_a; group += BLOCK)
+            for (int64_t panel = 0; panel < panels_of(columns_of_b); panel++)
+                for (int64_t column = group; column < least(group + BLOCK, columns_of_a); column += TILE) {
+                    const int64_t at = panel_at(panel, columns_of_a) + column * BLOCK;
+                    const operands o = {.a = a + place_of(step, column, a_height),
+                                        .b = b + panel_at(panel, b_height) + step * BLOCK,
+                                        .from = step ? c + at : from + at,
+                                        .c = c + at,
+                                        .steps = least(RUN, rows - step),
+                                        .kept = step ? 1 : kept,
+                                        .scale = scale};
+                    by_columns[least(TILE, least(group + BLOCK, columns_of_a) - column)](&o);
+                    look_ahead(next);
+                }
 }
 
 static void transpose(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows, int64_t columns) {
