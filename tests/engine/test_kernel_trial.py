@@ -198,6 +198,13 @@ def test_the_first_of_two_processes_decides(store: Path) -> None:
     assert found == [{"one": bool(tried[0])}] * 2
 
 
+def test_private_steps_of_dense_layers_are_tried(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = build("mlp", shape=(20,), classes=3)
+    tried = torch_wins(monkeypatch, at="private step")
+    assert left_to_torch_here(net, (20,), private_examples=True, device=CPU) == {"": ["rows"]}
+    assert len(tried) == 2
+
+
 def test_a_trial_leaves_the_shared_generator_as_it_was(store: Path) -> None:
     net = build("cnn", shape=(1, 8, 8), classes=3)
     before = torch.random.get_rng_state()

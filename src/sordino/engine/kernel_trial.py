@@ -60,8 +60,12 @@ def left_to_torch_here(net: Net, shape: Sequence[int], *, private_examples: bool
 def _left(net: Net, shape: Sequence[int], private: bool) -> Left:
     if (layers := dense_layers(net)) is not None:
         sizes = [(one.in_features, one.out_features) for _, one in layers if isinstance(one, nn.Linear)]
-        name = f"clients of dense layers {sizes}"
-        return {} if settled({name: partial(_clients, net, sizes[0][0])})[name] else {"": [CLIENTS]}
+        trials = {f"clients of dense layers {sizes}": (CLIENTS, partial(_clients, net, sizes[0][0]))}
+        if private:
+            trials[f"private step of dense layers {sizes}"] = (ROWS, partial(_private_dense, net, sizes[0][0]))
+        faster = settled({name: trial for name, (_, trial) in trials.items()})
+        slower = [work for name, (work, _) in trials.items() if not faster[name]]
+        return {"": slower} if slower else {}
     if len(shape) != 3 or not any(type(module) is nn.Conv2d for module in net.modules()):
         return {}
     net = copy.deepcopy(net).eval()
@@ -71,7 +75,7 @@ def _left(net: Net, shape: Sequence[int], private: bool) -> Left:
         return left
     kind = "private step" if private else "step"
     structure = sha256(f"{net!r} {tuple(shape)} {left}".encode()).hexdigest()[:16]
-    name = f"{kind} of {type(net.body).__name__} {structure}"
+    name = f"{kind} of {type(net).__name__} {structure}"
     return left if settled({name: partial(_steps, net, shape, private)})[name] else {**left, "": [LAYERS]}
 
 
@@ -193,6 +197,19 @@ def _steps(net: Net, shape: Sequence[int], private: bool) -> float:
         return lambda: torch.autograd.grad(model(images).square().mean(), parameters, allow_unused=True)
 
     return gain(step(fastest(copy.deepcopy(net))), step(fastest(alone)))
+
+
+def _private_dense(net: Net, width: int) -> float:
+    """Clipped sums of a batch; nothing is gained where the kernel does not know the model."""
+    net = copy.deepcopy(net).requires_grad_(True)
+    alone, rows = copy.deepcopy(net), torch.rand(STEPS_TRIED * ROWS_TRIED, width)
+    leave_to_torch(alone, {"": [ROWS]})
+    by_kernel, by_torch = ClippedGradients(net), ClippedGradients(alone)
+    labels = torch.zeros(len(rows), dtype=torch.int64)
+    return gain(
+        lambda: by_kernel.sum(rows, labels, clip_norm=1.0),
+        lambda: by_torch.sum(rows, labels, clip_norm=1.0),
+    )
 
 
 def _clients(net: Net, width: int) -> float:

@@ -10,14 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from sordino.core import Norm, SordinoError, unknown
-from sordino.gradients.dense_chain import book_chain, bookable, find_chain
+from sordino.gradients.dense_chain import book_chain, bookable, find_chain, rectified_layers
 from sordino.gradients.fallback import book_by_vmap
 from sordino.gradients.layers import Booking, Request
 from sordino.gradients.layers.booking import ROUNDING_UNITS
-from sordino.gradients.losses import cross_entropy_per_example
+from sordino.gradients.losses import cross_entropy_per_example, is_cross_entropy
 from sordino.gradients.memory import bytes_per_example, microbatch_size
 from sordino.gradients.plan import Obstacle, Plan, batch_dependent_layers, make_plan, refuse_batch_statistics
 from sordino.gradients.tape import PRECISE, PerExampleLoss, Unbookable, record
+from sordino.kernels.choice import ROWS, left_to_torch
+from sordino.kernels.dense_private import PlacedLayer, clipped_sum, suits
 
 FALLBACK_MEMORY_BYTES = 1 << 30
 
@@ -91,6 +93,7 @@ class ClippedGradients:
         _refuse_coarse_numbers(model, self.trainable)
         self._batch_dependent = batch_dependent_layers(model)
         self._chain = find_chain(model)
+        self._placed = self._place_layers()
         self._plans: dict[object, Plan] = {}
         self._warned: set[str] = set()
 
@@ -98,6 +101,8 @@ class ClippedGradients:
         """The clipped sum at the module's current parameters."""
         clips = self._clip_norms(clip_norm)
         total = self._first.new_zeros(self.size)
+        if (at_once := self._sum_at_once(inputs, targets, clips[0], total)) is not None:
+            return at_once
         norms: list[list[Tensor]] = [[] for _ in self._groups]
         nonfinite = 0
         for chunk, labels in self._microbatches(inputs, targets):
@@ -142,6 +147,41 @@ class ClippedGradients:
             if slot.name in bookings:
                 bookings[slot.name].add_weighted(factors[slot.group], into.view(slot.shape))
         return nonfinite
+
+    def _place_layers(self) -> list[PlacedLayer] | None:
+        """The dense layers that a kernel sums in one call: all of a plain chain, under one clip norm; None where it cannot."""
+        dense = None if self._chain is None else rectified_layers(self._chain)
+        if dense is None or self._grouped or self._norm != "l2" or self._microbatch or self._memory_bytes:
+            return None
+        starts = {slot.name: slot.start for slot in self._slots}
+        names = [(f"{name}.weight".lstrip("."), f"{name}.bias".lstrip("."), layer) for name, layer in dense]
+        if any(
+            weight not in starts or (layer.bias is not None and bias not in starts) for weight, bias, layer in names
+        ):
+            return None
+        return [PlacedLayer(layer=layer, weight=starts[weight], bias=starts.get(bias)) for weight, bias, layer in names]
+
+    @torch.no_grad()
+    def _sum_at_once(self, inputs: Tensor, targets: Tensor, clip: float, total: Tensor) -> ClippedSum | None:
+        """The whole sum by one kernel, where there is one for this model and batch.
+
+        Formal guarantee: as that of bookings, with none of their margins for norms, which are taken in double precision; a factor
+        and what it scales are rounded as theirs are.
+        """
+        if self._placed is None or self._chain is None or not is_cross_entropy(self._loss, targets):
+            return None
+        if left_to_torch(self._placed[0].layer, ROWS) or not bookable(self._chain, inputs):
+            return None
+        rows = inputs.detach().flatten(1)
+        if not suits(self._placed, rows, targets):
+            return None
+        shrink = 1 - (len(self._slots) + ROUNDING_UNITS) * torch.finfo(total.dtype).eps
+        largest = _largest_norm(clip, total.dtype)
+        norms = clipped_sum(self._placed, rows, targets, clip=clip * shrink, largest=largest, total=total)
+        if norms is None:
+            return None
+        lost = 0 if norms.max().item() <= largest else int((norms > largest).sum())
+        return ClippedSum(total=total, norms=norms, nonfinite=lost)
 
     def _norms(self, bookings: dict[str, Booking], batch: int, like: Tensor) -> list[Tensor]:
         """The norm of every example, group by group."""

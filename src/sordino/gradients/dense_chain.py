@@ -102,6 +102,17 @@ def bookable(chain: Chain, inputs: Tensor) -> bool:
     )
 
 
+def rectified_layers(chain: Chain) -> list[tuple[str, nn.Linear]] | None:
+    """The dense layers of a chain that has a ReLU between each two of them, and no layer twice; None of any other chain."""
+    layers = [(name, layer) for name, layer in chain if type(layer) is not nn.Identity]
+    kinds = [type(layer) for _, layer in layers]
+    if kinds != [nn.Linear, *[nn.ReLU, nn.Linear] * (len(kinds) // 2)]:
+        return None
+    dense = [(name, layer) for name, layer in layers if isinstance(layer, nn.Linear)]
+    parameters = [parameter for _, layer in dense for parameter in layer.parameters()]
+    return dense if len({id(parameter) for parameter in parameters}) == len(parameters) else None
+
+
 def _slope_of(loss: PerExampleLoss, outputs: Tensor, targets: Tensor) -> Tensor:
     """The gradient of every example's loss by its own outputs."""
     if (known := slope_without_graph(loss, outputs, targets)) is not None:

@@ -39,12 +39,17 @@ def mean_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     return loss_per_example(outputs, targets).mean() if targets.is_floating_point() else cross_entropy(outputs, targets)
 
 
+def is_cross_entropy(loss: Callable[[Tensor, Tensor], Tensor], targets: Tensor) -> bool:
+    """Whether this loss of these targets is cross-entropy, example by example."""
+    return loss in (cross_entropy_per_example, loss_per_example) and targets.dtype == torch.int64
+
+
 def slope_without_graph(loss: Callable[[Tensor, Tensor], Tensor], outputs: Tensor, targets: Tensor) -> Tensor | None:
     """The gradient of every example's loss by its outputs, from the operations that autograd would call; None for other losses.
 
     A graph of three nodes costs more than these operations on small outputs. Targets are checked by the loss itself.
     """
-    if loss not in (cross_entropy_per_example, loss_per_example) or targets.dtype != torch.int64:
+    if not is_cross_entropy(loss, targets):
         return None
     if outputs.ndim != 2 or targets.shape != outputs.shape[:1]:
         return None

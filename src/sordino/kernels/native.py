@@ -39,6 +39,7 @@ _SIGNATURES = {
     "conv_weight_rows": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "conv_weight_sum": [*[_ADDRESS] * 3, *[_COUNT] * 11, _THREADS],
     "dense_clients": [*[_ADDRESS] * 2, *[_COUNT] * 4, *[_REAL] * 2, _THREADS],
+    "dense_private": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_REAL] * 2, *[_ADDRESS] * 2, _THREADS],
     "sums_of_squares": [*[_ADDRESS] * 2, *[_COUNT] * 2, _THREADS],
     "add_products": [*[_ADDRESS] * 3, *[_COUNT] * 2, _THREADS],
 }

@@ -2,15 +2,9 @@
 
    One thread takes a client from its first batch to its last, so that weights and batch stay in that core's cache, and
    the number of threads changes no bit. Batches, outputs and weights lie in panels; a weight has a row for each input. */
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "panels.h"
-
-#define LINE_BYTES 64
-
-enum { DONE, NO_MEMORY, BAD_ROW };
+#include "chain.h"
 
 typedef struct {
     int64_t inputs, outputs, weight, bias; /* where they begin in the flat model; a bias at -1 is none */
@@ -49,79 +43,29 @@ typedef struct {
     const float *start; /* that the layers know */
 } worker;
 
-static const float *weight_now(const worker *w, const layer *l) { return w->begun ? l->weight : l->before; }
-
-static void forward(worker *w, const layer *l, const float *x, int64_t rows, int rectify) {
-    for (int64_t panel = 0; panel < panels_of(l->of.outputs); panel++) {
-        const block bias = load_block(l->bias + panel * BLOCK);
-        for (int64_t row = 0; row < rows; row++)
-            store_block(l->outputs + panel_at(panel, w->height) + row * BLOCK, bias);
-    }
-    add_product(x, w->height, l->of.inputs, weight_now(w, l), l->outputs, w->height, rows, l->of.outputs, &w->next);
-    for (int64_t panel = 0; rectify && panel < panels_of(l->of.outputs); panel++) {
-        float *out = l->outputs + panel_at(panel, w->height);
-        for (int64_t at = 0; at < rows * BLOCK; at++)
-            out[at] = out[at] <= 0 ? 0 : out[at]; /* NaN stays */
-    }
-}
-
-/* from a row of logits, in panels, to the slope of its loss */
-static void softmax_slope(float *logits, int64_t height, int64_t classes, int64_t label, float weight) {
-    float largest = logits[0], sum = 0;
-    for (int64_t k = 1; k < classes; k++) {
-        const float logit = logits[place_of(0, k, height)];
-        largest = logit > largest ? logit : largest;
-    }
-    for (int64_t k = 0; k < classes; k++) {
-        float *at = logits + place_of(0, k, height);
-        sum += *at = expf(*at - largest);
-    }
-    for (int64_t k = 0; k < classes; k++) {
-        float *at = logits + place_of(0, k, height);
-        *at = (*at / sum - (k == label)) * weight;
-    }
-}
-
-/* the slopes of a layer's inputs, which the ReLU before it made */
-static void backward(worker *w, const layer *l, const float *x, const float *slopes, float *out, int64_t rows) {
-    const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
-    for (int64_t k = 0; k < inputs; k += BLOCK)
-        for (int64_t n = 0; n < outputs; n += BLOCK)
-            transpose(weight_now(w, l) + place_of(k, n, inputs), BLOCK, w->turned + place_of(n, k, outputs), BLOCK,
-                      least(BLOCK, inputs - k), least(BLOCK, outputs - n));
-    for (int64_t panel = 0; panel < panels_of(inputs); panel++)
-        memset(out + panel_at(panel, w->height), 0, rows * BLOCK * sizeof(float));
-    add_product(slopes, w->height, outputs, w->turned, out, w->height, rows, inputs, &w->next);
-    for (int64_t panel = 0; panel < panels_of(inputs); panel++)
-        for (int64_t at = panel_at(panel, w->height); at < panel_at(panel, w->height) + rows * BLOCK; at++)
-            out[at] = x[at] <= 0 ? 0 : out[at];
+/* the layer as it is now: before the first step its weight is the start's */
+static dense now(const worker *w, const layer *l) {
+    return (dense){l->of.inputs, l->of.outputs, w->begun ? l->weight : l->before, l->bias};
 }
 
 static void descend(worker *w, layer *l, const float *x, const float *slopes, int64_t rows, plan p) {
-    add_outer_product(x, w->height, l->of.inputs, slopes, w->height, l->of.outputs, weight_now(w, l), l->weight, rows,
-                      p.kept, -p.learning_rate, &w->next);
+    add_outer_product(x, w->height, 0, l->of.inputs, slopes, w->height, l->of.outputs, now(w, l).weight, l->weight,
+                      l->of.inputs, rows, p.kept, -p.learning_rate, &w->next);
     for (int64_t panel = 0; l->of.bias >= 0 && panel < panels_of(l->of.outputs); panel++) {
-        block sum = no_block();
-        for (int64_t row = 0; row < rows; row++)
-            add_times(&sum, 1, load_block(slopes + panel_at(panel, w->height) + row * BLOCK));
+        const block sum = sum_of_rows(slopes + panel_at(panel, w->height), rows);
         for (int64_t at = panel * BLOCK, v = 0; v < VECTORS; v++)
-            STORE(l->bias + at + v * LANES,
-                  p.kept * LOAD(l->bias + at + v * LANES) - p.learning_rate * sum.part[v]);
+            STORE(l->bias + at + v * LANES, p.kept * LOAD(l->bias + at + v * LANES) - p.learning_rate * sum.part[v]);
     }
 }
 
 /* the batch's rows, in panels; returns what is wrong with them */
 static int gather(const worker *w, const client *who, const batch *b, int64_t classes) {
-    const int64_t width = w->layers[0].of.inputs, whole = width / BLOCK;
+    const int64_t width = w->layers[0].of.inputs;
     for (int64_t row = 0; row < b->count; row++) {
         const int64_t at = b->rows[row];
         if (at < 0 || at >= who->examples || who->labels[at] < 0 || who->labels[at] >= classes)
             return BAD_ROW;
-        const float *from = who->features + at * width;
-        float *to = w->inputs + row * BLOCK;
-        for (int64_t panel = 0; panel < whole; panel++)
-            store_block(to + panel_at(panel, w->height), load_block(from + panel * BLOCK));
-        memcpy(to + panel_at(whole, w->height), from + whole * BLOCK, width % BLOCK * sizeof(float));
+        gather_row(who->features + at * width, width, w->inputs + row * BLOCK, w->height);
     }
     return DONE;
 }
@@ -132,14 +76,17 @@ static int step(worker *w, const client *who, const batch *b, plan p) {
     if (wrong)
         return wrong;
     for (int64_t i = 0; i < w->depth; i++)
-        forward(w, w->layers + i, i ? w->layers[i - 1].outputs : w->inputs, b->count, i + 1 < w->depth);
+        forward(now(w, w->layers + i), i ? w->layers[i - 1].outputs : w->inputs, w->layers[i].outputs, b->count,
+                w->height, i + 1 < w->depth, &w->next);
     for (int64_t row = 0; row < b->count; row++)
         softmax_slope(last->outputs + row * BLOCK, w->height, last->of.outputs, who->labels[b->rows[row]],
                       1.f / b->count);
     const float *slopes = last->outputs;
     for (int64_t i = w->depth - 1; i > 0; i--) {
         const layer *below = w->layers + i - 1;
-        backward(w, w->layers + i, below->outputs, slopes, w->slopes[i % 2], b->count);
+        turn(now(w, w->layers + i), w->turned);
+        backward(now(w, w->layers + i), w->turned, below->outputs, slopes, w->slopes[i % 2], b->count, w->height,
+                 &w->next);
         descend(w, w->layers + i, below->outputs, slopes, b->count, p);
         slopes = w->slopes[i % 2];
     }
@@ -152,9 +99,7 @@ static int step(worker *w, const client *who, const batch *b, plan p) {
 static void unpack(worker *w, const float *start) {
     for (layer *l = w->layers; l < w->layers + w->depth; l++) {
         const int64_t inputs = l->of.inputs, outputs = l->of.outputs;
-        for (int64_t n = 0; n < outputs; n += BLOCK)
-            transpose(start + l->of.weight + n * inputs, inputs, l->before + n * inputs, BLOCK,
-                      least(BLOCK, outputs - n), inputs); /* rows of a weight's panel are its inputs */
+        gather_weight(start + l->of.weight, inputs, outputs, l->before);
         if (l->of.bias >= 0)
             memcpy(l->below, start + l->of.bias, outputs * sizeof(float));
     }
@@ -178,7 +123,7 @@ static void finish(const worker *w, float *update) {
             for (int64_t k = 0; k < inputs; k += BLOCK) {
                 const int64_t high = least(BLOCK, inputs - k), from = place_of(k, n, inputs);
                 for (int64_t at = 0; at < high * BLOCK; at += LANES)
-                    STORE(room + at, LOAD(weight_now(w, l) + from + at) - LOAD(l->before + from + at));
+                    STORE(room + at, LOAD(now(w, l).weight + from + at) - LOAD(l->before + from + at));
                 transpose(room, BLOCK, update + l->of.weight + n * inputs + k, inputs, high,
                           least(BLOCK, outputs - n));
             }

@@ -33,10 +33,15 @@ typedef struct {
     float kept, scale;
 } operands;
 
+/* where nothing is kept, nothing is read */
 INLINE void keep_tile(int rows, const block *sums, const operands *o) {
-    for (int i = 0; i < rows * BLOCK; i += BLOCK)
-        for (int v = 0; v < VECTORS; v++)
-            STORE(o->c + i + v * LANES, o->kept * LOAD(o->from + i + v * LANES) + o->scale * sums[i / BLOCK].part[v]);
+    for (int i = 0; i < rows; i++)
+        for (int at = i * BLOCK, v = 0; v < VECTORS; v++, at += LANES) {
+            lanes value = o->scale * sums[i].part[v];
+            if (o->kept)
+                value += o->kept * LOAD(o->from + at);
+            STORE(o->c + at, value);
+        }
 }
 
 /* rows of a by a panel of b: a step is a column of a and a row of b */
@@ -119,15 +124,15 @@ static void add_product(const float *a, int64_t a_height, int64_t steps, const f
                 }
 }
 
-/* c = kept from + scale (a' b), for c and from in panels of as many rows as a has columns */
-static void add_outer_product(const float *a, int64_t a_height, int64_t columns_of_a, const float *b, int64_t b_height,
-                              int64_t columns_of_b, const float *from, float *c, int64_t rows, float kept, float scale,
-                              preview *next) {
+/* rows `first` to `last` of c = kept from + scale (a' b), one for each column of a; c and from are c_height rows high */
+static void add_outer_product(const float *a, int64_t a_height, int64_t first, int64_t last, const float *b,
+                              int64_t b_height, int64_t columns, const float *from, float *c, int64_t c_height,
+                              int64_t rows, float kept, float scale, preview *next) {
     for (int64_t step = 0; step < rows; step += RUN)
-        for (int64_t group = 0; group < columns_of_a; group += BLOCK)
-            for (int64_t panel = 0; panel < panels_of(columns_of_b); panel++)
-                for (int64_t column = group; column < least(group + BLOCK, columns_of_a); column += TILE) {
-                    const int64_t at = panel_at(panel, columns_of_a) + column * BLOCK;
+        for (int64_t group = first; group < last; group += BLOCK)
+            for (int64_t panel = 0; panel < panels_of(columns); panel++)
+                for (int64_t column = group; column < least(group + BLOCK, last); column += TILE) {
+                    const int64_t at = panel_at(panel, c_height) + column * BLOCK;
                     const operands o = {.a = a + place_of(step, column, a_height),
                                         .b = b + panel_at(panel, b_height) + step * BLOCK,
                                         .from = step ? c + at : from + at,
@@ -135,7 +140,7 @@ static void add_outer_product(const float *a, int64_t a_height, int64_t columns_
                                         .steps = least(RUN, rows - step),
                                         .kept = step ? 1 : kept,
                                         .scale = scale};
-                    by_columns[least(TILE, least(group + BLOCK, columns_of_a) - column)](&o);
+                    by_columns[least(TILE, least(group + BLOCK, last) - column)](&o);
                     look_ahead(next);
                 }
 }

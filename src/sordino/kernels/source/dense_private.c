@@ -1,0 +1,216 @@
+/* The sum of clipped gradients of a chain of dense layers: every example's gradient by all weights and biases is cut to a
+   length before it is added.
+
+   An example's gradient by a weight is the product of its slopes and its inputs, so its length is known from theirs, in
+   double precision, and no example's gradient is ever formed. Batches are taken PART rows at a time; within a part rows
+   are handled CHUNK by CHUNK, and sums panel by panel, so that the number of threads changes no bit. */
+#include <stdlib.h>
+
+#include "chain.h"
+
+#define PART 512
+#define CHUNK 32
+#define LARGEST_INPUT 0x1p63 /* longer inputs would blow up what is lost where a scaled slope is too small to be stored */
+
+typedef struct {
+    int64_t inputs, outputs;
+    const float *weight, *bias;             /* outputs x inputs; a bias may be none */
+    int64_t of_weight, of_bias;             /* where their sums begin */
+} given;
+
+typedef struct {
+    dense is;
+    float *weight, *bias, *turned, *total;  /* in panels */
+    float *x, *slopes;                      /* of the rows of a part; x: what the layer reads */
+} layer;
+
+typedef struct {
+    const given *given;
+    layer *layers;
+    int64_t depth, height;
+    const float *features;
+    const int64_t *labels;
+    double clip, largest;
+    double *norms; /* of each example; infinite: lost */
+} work;
+
+static double squares_of(const float *row, int64_t count, int64_t height) {
+    double sums[BLOCK] = {0}, total = 0;
+    for (int64_t k = 0; k < count; k += BLOCK)
+        for (int64_t i = 0; i < least(BLOCK, count - k); i++)
+            sums[i] += (double)row[panel_at(k / BLOCK, height) + i] * row[panel_at(k / BLOCK, height) + i];
+    for (int i = 0; i < BLOCK; i++)
+        total += sums[i];
+    return total;
+}
+
+static void scale_row(float *row, int64_t count, int64_t height, float factor) {
+    for (int64_t panel = 0; panel < panels_of(count); panel++)
+        for (int i = 0; i < BLOCK; i++) {
+            float *at = row + panel_at(panel, height) + i;
+            *at = factor ? *at * factor : 0; /* NaN does not survive */
+        }
+}
+
+/* an example's length, and its slopes scaled to the clip; a lost example becomes zero */
+static void bound_row(const work *w, int64_t row, double *norm) {
+    double sum = 0, longest = 0;
+    for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
+        const double x = squares_of(l->x + row * BLOCK, l->is.inputs, w->height);
+        const double g = squares_of(l->slopes + row * BLOCK, l->is.outputs, w->height);
+        sum += (x + (w->given[l - w->layers].bias != NULL)) * g;
+        longest = x > longest ? x : longest;
+    }
+    const double length = sqrt(sum);
+    const int kept = length <= w->largest && longest <= LARGEST_INPUT * LARGEST_INPUT; /* not if NaN */
+    const float factor = !kept ? 0 : w->clip < length ? (float)(w->clip / length) : 1;
+    for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
+        if (factor != 1)
+            scale_row(l->slopes + row * BLOCK, l->is.outputs, w->height, factor);
+        if (!kept)
+            scale_row(l->x + row * BLOCK, l->is.inputs, w->height, 0);
+    }
+    *norm = kept ? length : INFINITY;
+}
+
+/* rows `from` to `to` of a part that begins at example `first`: forward, back, and bounded */
+static int bound_chunk(const work *w, int64_t first, int64_t from, int64_t to) {
+    const layer *last = w->layers + w->depth - 1;
+    const int64_t rows = to - from, offset = from * BLOCK, classes = last->is.outputs, width = w->layers->is.inputs;
+    preview next = {0};
+    for (int64_t row = from; row < to; row++) {
+        if (w->labels[first + row] < 0 || w->labels[first + row] >= classes)
+            return BAD_ROW;
+        gather_row(w->features + (first + row) * width, width, w->layers->x + row * BLOCK, w->height);
+    }
+    for (const layer *l = w->layers; l <= last; l++)
+        forward(l->is, l->x + offset, (l < last ? l[1].x : l->slopes) + offset, rows, w->height, l < last, &next);
+    for (int64_t row = from; row < to; row++)
+        softmax_slope(last->slopes + row * BLOCK, w->height, classes, w->labels[first + row], 1);
+    for (const layer *l = last; l > w->layers; l--)
+        backward(l->is, l->turned, l->x + offset, l->slopes + offset, l[-1].slopes + offset, rows, w->height, &next);
+    for (int64_t row = from; row < to; row++)
+        bound_row(w, row, w->norms + first + row);
+    return DONE;
+}
+
+/* what a part's rows add to the sums of BLOCK inputs of a layer; begins: to nothing */
+static void add_inputs(const work *w, const layer *l, int64_t k, int64_t rows, int begins) {
+    preview next = {0};
+    add_outer_product(l->x, w->height, k, least(k + BLOCK, l->is.inputs), l->slopes, w->height, l->is.outputs,
+                      l->total, l->total, l->is.inputs, rows, begins ? 0 : 1, 1, &next);
+}
+
+/* sums of BLOCK inputs of a layer, from panels to outputs x inputs */
+static void hand_out(const work *w, const layer *l, int64_t k, float *total) {
+    const given *g = w->given + (l - w->layers);
+    for (int64_t n = 0; n < g->outputs; n += BLOCK)
+        transpose(l->total + place_of(k, n, g->inputs), BLOCK, total + g->of_weight + n * g->inputs + k, g->inputs,
+                  least(BLOCK, g->inputs - k), least(BLOCK, g->outputs - n));
+}
+
+static void add_biases(const work *w, int64_t rows, float *total) {
+    for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
+        const given *g = w->given + (l - w->layers);
+        for (int64_t panel = 0; g->bias && panel < panels_of(g->outputs); panel++) {
+            float sums[BLOCK];
+            store_block(sums, sum_of_rows(l->slopes + panel_at(panel, w->height), rows));
+            for (int64_t i = 0; i < least(BLOCK, g->outputs - panel * BLOCK); i++)
+                total[g->of_bias + panel * BLOCK + i] += sums[i];
+        }
+    }
+}
+
+static float *cut(float **from, int64_t *used, int64_t numbers) {
+    float *piece = *from ? *from + *used : NULL;
+    *used += panels_of(numbers) * BLOCK;
+    return piece;
+}
+
+/* returns how many numbers of memory are used */
+static int64_t lay_out(work *w, float *memory) {
+    int64_t used = 0;
+    for (int64_t i = 0; i < w->depth; i++) {
+        const given *g = w->given + i;
+        const int64_t panels = panels_of(g->outputs);
+        layer *l = w->layers + i;
+        l->weight = cut(&memory, &used, panel_at(panels, g->inputs));
+        l->total = cut(&memory, &used, panel_at(panels, g->inputs));
+        l->turned = cut(&memory, &used, i ? panel_at(panels_of(g->inputs), g->outputs) : 0);
+        l->bias = cut(&memory, &used, panels * BLOCK);
+        l->x = cut(&memory, &used, panel_at(panels_of(g->inputs), w->height));
+        l->slopes = cut(&memory, &used, panel_at(panels, w->height));
+        l->is = (dense){g->inputs, g->outputs, l->weight, l->bias};
+    }
+    return used;
+}
+
+/* what stays the same for all parts; columns that nobody reads are zero, since odd numbers there would take time */
+static void unpack(const work *w, int64_t i) {
+    const given *g = w->given + i;
+    const layer *l = w->layers + i;
+    const int64_t panels = panels_of(g->outputs);
+    if (g->outputs % BLOCK)
+        memset(l->weight + panel_at(panels - 1, g->inputs), 0, panel_at(1, g->inputs) * sizeof(float));
+    memset(l->bias, 0, panels * BLOCK * sizeof(float));
+    gather_weight(g->weight, g->inputs, g->outputs, l->weight);
+    if (g->bias)
+        memcpy(l->bias, g->bias, g->outputs * sizeof(float));
+    if (!i)
+        return;
+    memset(l->turned, 0, panel_at(panels_of(g->inputs), g->outputs) * sizeof(float));
+    turn(l->is, l->turned);
+}
+
+/* all chunks, then all sums, of one part after the other; called by every thread */
+static void add_parts(const work *w, int64_t examples, float *total, int *wrong) {
+    for (int64_t first = 0; first < examples; first += PART) {
+        const int64_t rows = least(PART, examples - first);
+#pragma omp for
+        for (int64_t from = 0; from < rows; from += CHUNK) {
+            const int found = bound_chunk(w, first, from, least(from + CHUNK, rows));
+            if (found) {
+#pragma omp atomic write
+                *wrong = found;
+            }
+        }
+        for (const layer *l = w->layers; l < w->layers + w->depth; l++) {
+#pragma omp for nowait
+            for (int64_t k = 0; k < l->is.inputs; k += BLOCK) {
+                add_inputs(w, l, k, rows, !first);
+                if (first + PART >= examples)
+                    hand_out(w, l, k, total);
+            }
+        }
+#pragma omp single
+        add_biases(w, rows, total);
+    }
+}
+
+/* total: zero before; returns 0 if done, 1 without memory, 2 where a label is out of range */
+int dense_private(const given *shapes, int64_t depth, const float *features, const int64_t *labels, int64_t examples,
+                  double clip, double largest, float *total, double *norms, int threads) {
+    work w = {.given = shapes,
+              .layers = malloc(depth * sizeof(layer)),
+              .depth = depth,
+              .height = height_of(least(PART, examples)),
+              .features = features,
+              .labels = labels,
+              .clip = clip,
+              .largest = largest,
+              .norms = norms};
+    int wrong = DONE;
+    const size_t bytes = w.layers ? lay_out(&w, NULL) * sizeof(float) : 0;
+    float *memory = bytes ? aligned_alloc(LINE_BYTES, bytes) : NULL;
+    if (memory) {
+        lay_out(&w, memory);
+        for (int64_t i = 0; i < depth; i++)
+            unpack(&w, i);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+        add_parts(&w, examples, total, &wrong);
+    } else
+        wrong = NO_MEMORY;
+    free(memory);
+    free(w.layers);
+    return wrong;
+}
