@@ -1,5 +1,6 @@
 """The trial behind a plan's time and memory: it leaves no trace, and what it says adds up. No test here looks at a clock."""
 
+import dataclasses
 import io
 import os
 import random
@@ -16,6 +17,7 @@ from sordino.engine.costing.made_up import Roster, Shapes
 from sordino.engine.costing.sampled import SampledWorkers, Sampling, makespan, spread
 from sordino.engine.costing.subject import PHASES
 from sordino.engine.messages import Answer
+from sordino.engine.row_checks import look_for_anchors
 from sordino.engine.simulate.workers import Place
 from sordino.models import FlatSpace, build
 from sordino.report.terminal import plan_table
@@ -37,6 +39,21 @@ COSTS = {
 def everything_drawn():
     """What a draw from a generator that is shared would change."""
     return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state()), torch.get_num_threads()
+
+
+def test_public_anchors_are_looked_for_once_and_counted(tiny, monkeypatch):
+    mechanism = {"name": "gep", "public": {"source": "mnist5k", "visibility": "public"}, "anchors": 20, "basis": 4}
+    found = []
+
+    def slow(resolved, private):
+        found.append(look_for_anchors(resolved, private))
+        return dataclasses.replace(found[-1], seconds=1000.0)
+
+    for module in ("row_checks", "costing.costs"):
+        monkeypatch.setattr(f"sordino.engine.{module}.look_for_anchors", slow)
+    table = tiny(method={"name": "dp-sgd", "batch_size": 32, "local_steps": 1}, privacy={"mechanism": mechanism})
+    assert sordino.plan(table, measure=True).costs.start >= 1000
+    assert len(found) == 1
 
 
 def test_a_trial_leaves_streams_files_and_settings_alone_and_its_phases_add_up(tiny, tmp_path, monkeypatch):

@@ -1,11 +1,14 @@
 """How often a model is evaluated where nobody says so: by counts alone, and told."""
 
+import json
+
 import pytest
 import torch
 
 import sordino
 from sordino.engine import effort
 from sordino.engine.effort import multiplications
+from sordino.engine.record import RunRecord
 from sordino.models import build
 from sordino.tuning import Phase
 
@@ -22,6 +25,11 @@ def rare(tiny, **changes):
     return tiny(rounds=200, method=method, data=data, privacy={"expected_cohort": 2}, **changes)
 
 
+def evaluated(folder):
+    """The rounds after which a run was evaluated."""
+    return [json.loads(line)["round"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
 def test_evaluation_that_would_cost_more_than_a_quarter_of_the_training_is_rarer_and_told(tiny, nothing_is_cheap):
     said = sordino.plan(rare(tiny)).method_facts["evaluation"]
     # a round trains on 2 x 4 rows at three times the price of a tested one: 4 x 359 / 24 = 59.8
@@ -34,7 +42,25 @@ def test_a_run_is_evaluated_as_its_plan_says(tiny, tmp_path, nothing_is_cheap):
     table = rare(tiny) | {"rounds": 4}
     assert sordino.plan(table).method_facts["evaluation"].startswith("once on")
     sordino.run(table, out=tmp_path / "run")
-    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
+    assert evaluated(tmp_path / "run") == [3]
+    assert RunRecord(tmp_path / "run").read_experiment()["facts"]["evaluated_every"] == 4
+
+
+def test_a_resumed_run_is_evaluated_as_it_was_begun(tiny, tmp_path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(done):
+        if done.number == 2:
+            raise Stopped
+
+    table = rare(tiny) | {"rounds": 4}
+    with pytest.raises(Stopped):
+        sordino.Experiment(**table).run(out=tmp_path / "run", on_round=stop)
+    assert RunRecord(tmp_path / "run").read_experiment()["facts"]["evaluated_every"] == 1
+    monkeypatch.setattr(effort, "CHEAP", 0)
+    sordino.Experiment(**table).run(out=tmp_path / "run", resume=True)
+    assert evaluated(tmp_path / "run") == [0, 1, 2, 3]
 
 
 def test_evaluation_that_nobody_waits_for_stays_as_it_was(tiny):

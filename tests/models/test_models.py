@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
+from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 from sordino.core import SordinoError
@@ -157,6 +158,30 @@ def test_padding_changes_no_logit_of_a_text_whatever_its_embedding_became() -> N
     text = torch.tensor([[4, 9, 2]])
     torch.testing.assert_close(net(text), net(torch.cat([text, torch.zeros(1, 3, dtype=torch.int64)], dim=1)))
     assert net(torch.zeros(1, 6, dtype=torch.int64)).isfinite().all()
+
+
+def test_a_batch_is_read_to_the_end_of_its_longest_text() -> None:
+    net = build("lstm", shape=(40,), vocabulary=20, classes=3, seed=1)
+    texts = torch.randint(1, 20, (5, 40), generator=torch.Generator().manual_seed(1)) * (torch.arange(40) < 9)
+    read: list[Size] = []
+    net.get_submodule("body.lstm").register_forward_hook(lambda _, inputs, __: read.append(inputs[0].shape))
+    parameters = dict(net.named_parameters())
+
+    def loss(weights: dict[str, nn.Parameter], tokens: Tensor) -> Any:
+        return functional_call(net, dict[str, Tensor](weights), (tokens,)).square().sum()
+
+    found = torch.autograd.grad(net(texts).square().sum(), list(parameters.values()))
+    expected = vmap(grad(loss), in_dims=(None, 0))(parameters, texts.unsqueeze(1))
+    assert [shape[1] for shape in read] == [16, 40]
+    for name, gradient in zip(parameters, found, strict=True):
+        torch.testing.assert_close(gradient, expected[name].sum(0))
+
+
+def test_a_traced_lstm_reads_texts_longer_than_the_traced_one() -> None:
+    net = build("lstm", shape=(12,), vocabulary=20, classes=3, seed=1).eval()
+    texts = torch.randint(1, 20, (4, 12), generator=torch.Generator().manual_seed(1))
+    traced: Any = torch.jit.trace(net, texts * (torch.arange(12) < 3))
+    torch.testing.assert_close(traced(texts), net(texts))
 
 
 def test_dropout_repeats_with_a_generator_and_keeps_the_mean() -> None:

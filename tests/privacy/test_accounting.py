@@ -18,7 +18,17 @@ from sordino.privacy import event_kinds as kinds
 from sordino.privacy.accounting import spent
 from sordino.privacy.event_kinds import for_dp_accounting
 from sordino.privacy.gaussian import gaussian_epsilon
-from sordino.privacy.loss_distribution import compose, gaussian, on_grid, window
+from sordino.privacy.loss_distribution import (
+    Divergence,
+    Losses,
+    _brought_together,
+    compose,
+    gaussian,
+    laplace,
+    on_grid,
+    poisson,
+    window,
+)
 
 DELTA = 1e-5
 RATE, STEPS = 768 / 50000, 100
@@ -275,7 +285,7 @@ def test_a_coarse_grid_is_still_an_upper_bound() -> None:
     exact = analytic_gaussian(1.0 / math.sqrt(20), DELTA)
     found = []
     for interval in (1e-3, 1e-2, 0.1, 0.5):
-        part = [(on_grid(gaussian(1.0), interval), 20)]
+        part = [(on_grid((gaussian(1.0),) * 2, interval)[0], 20)]
         found.append(compose(part, window(part, DELTA * 1e-6)).epsilon(DELTA))
     assert exact <= found[0] <= found[1] <= found[2] <= found[3]
     assert found[0] == pytest.approx(exact, rel=1e-4)
@@ -285,9 +295,44 @@ def test_a_coarse_grid_is_still_an_upper_bound() -> None:
 @pytest.mark.parametrize("steps", [1000, 100_000])
 def test_rounding_never_makes_many_steps_too_cheap(steps: int, delta: float) -> None:
     exact = analytic_gaussian(1.0, delta)
-    part = [(on_grid(gaussian(math.sqrt(steps)), 5e-3 / math.sqrt(steps)), steps)]
+    part = [(on_grid((gaussian(math.sqrt(steps)),) * 2, 5e-3 / math.sqrt(steps))[0], steps)]
     found = compose(part, window(part, delta * 1e-6)).epsilon(delta)
     assert exact <= found == pytest.approx(exact, rel=5e-3)
+
+
+def delta_of(losses: Losses, epsilon: float) -> float:
+    finite = losses.interval * np.arange(losses.start, losses.start + len(losses.mass))
+    return losses.infinite + float((losses.mass * np.maximum(0, -np.expm1(epsilon - finite))).sum())
+
+
+@pytest.mark.parametrize("base", [gaussian(0.5), gaussian(1.0), gaussian(8.0), laplace(0.7)])
+@pytest.mark.parametrize("rate", [1e-3, 0.05, 0.6, 0.99])
+def test_both_directions_join_the_dots_of_the_true_ones(base: Divergence, rate: float) -> None:
+    for way, found in zip(poisson(base, rate), on_grid(poisson(base, rate), 1e-3), strict=True):
+        first, last = found.start, found.start + len(found.mass) - 1
+        dots = 1e-3 * np.unique(np.linspace(first, last, 40).astype(int))
+        exact = way.delta(dots)
+        assert found.infinite + found.mass.sum() == pytest.approx(1, rel=1e-13)
+        assert [delta_of(found, dot) for dot in dots] == pytest.approx(exact, rel=1e-9, abs=1e-13)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=70), st.integers(1, 16), st.floats(-0.3, 0.3))
+def test_mass_brought_together_keeps_its_mean_and_no_less_of_any_moment(
+    masses: list[float], stride: int, tilt: float
+) -> None:
+    mass = np.array(masses)
+    fewer = _brought_together(mass, stride)
+    places, wider = np.arange(len(mass)), stride * np.arange(len(fewer))
+    assert fewer @ wider == pytest.approx(mass @ places, abs=1e-9)
+    assert fewer @ np.exp(tilt * wider) >= mass @ np.exp(tilt * places) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("z", [0.01, 0.02, 0.1, 1.0, 30.0])
+def test_the_divergence_of_two_gaussians_holds_into_the_far_tail(z: float) -> None:
+    divergence = gaussian(z)
+    epsilon = np.linspace(divergence.lowest, divergence.highest, 2001)
+    upper, lower = stats.norm.logcdf(0.5 / z - z * epsilon), epsilon + stats.norm.logcdf(-0.5 / z - z * epsilon)
+    assert divergence.delta(epsilon) == pytest.approx(np.exp(upper) - np.exp(lower), rel=1e-9, abs=1e-14)
 
 
 def test_the_two_grids_agree() -> None:

@@ -176,8 +176,15 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
         cohort=tariff.sampler.expected_cohort,
         test_rows=facts.n_test,
     )
+    looked = refuse_bad_rows(resolved, facts, known_to_start)
     subject = Subject(
-        parts=parts, facts=facts, sizes=sizes, folder=folder, before=priced, evaluations=effort.evaluations
+        parts=parts,
+        facts=facts,
+        sizes=sizes,
+        folder=folder,
+        before=priced,
+        evaluations=effort.evaluations,
+        looked=looked,
     )
     plan = Plan(
         experiment=experiment,
@@ -189,7 +196,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             *warnings_of(tariff, experiment.privacy, rows=facts.n_train),
             *warnings_about_test_rows(resolved, facts),
             *facts.notes,
-            *refuse_bad_rows(resolved, facts, known_to_start),
+            *looked.notes,
             *start_warnings,
             *_about_unequal(each, experiment.privacy),
             *about_missing(),

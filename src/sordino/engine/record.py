@@ -39,6 +39,8 @@ RELEASE = "release"
 KERNELS, TORCH_ALONE = "compiled kernels, ", "torch alone"
 LEFT_TO_TORCH = "left_to_torch"
 """A run's fact: what torch does in it although a kernel could."""
+EVALUATED_EVERY = "evaluated_every"
+"""A run's fact: rounds between two evaluations, as somebody set them or as they were chosen."""
 SCHEMA = 2
 PACKAGES = ("torch", "numpy", "scipy", "dp-accounting", "cryptography", "safetensors", "pydantic")
 

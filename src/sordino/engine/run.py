@@ -26,7 +26,7 @@ from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
 from sordino.engine.prediction_file import Prediction
-from sordino.engine.record import LEFT_TO_TORCH, Checkpoint, RunRecord
+from sordino.engine.record import EVALUATED_EVERY, LEFT_TO_TORCH, Checkpoint, RunRecord
 from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
 from sordino.engine.run_facts import noise_facts
@@ -38,7 +38,7 @@ from sordino.engine.state_check import next_state
 from sordino.engine.summary import summarise
 from sordino.engine.tariff import Multipliers
 from sordino.engine.traffic import Traffic
-from sordino.experiment import Experiment
+from sordino.experiment import EvaluationRounds, Experiment
 from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
@@ -147,10 +147,12 @@ class Run:
         self._finish_now = finish
         first = setup.space.read(setup.net)
         data_digest = setup.loaded.digest()
+        self.effort = _effort(setup)
         facts = settled or {
             **settle(setup, first),
             **setup.tariff.multipliers.to_json(),
             LEFT_TO_TORCH: setup.left_to_torch,
+            EVALUATED_EVERY: self.effort.evaluations.every,
             "data_digest": data_digest,
             "folder": str(folder),
             **setup.loaded.facts(),
@@ -178,7 +180,8 @@ class Run:
         self._traffic = Traffic(checkpoint.bytes_up, checkpoint.bytes_down) if checkpoint else Traffic()
         self._missing: list[Missing] = []
         self.choice = checkpoint.choice if checkpoint else None
-        self.effort = _effort(setup)
+        every = facts.get(EVALUATED_EVERY, self.effort.evaluations.every)
+        self.evaluations = EvaluationRounds(rounds=setup.experiment.rounds, every=every)
         self.federation = self._federation()
         self._bought = self._fill(bought)
         self._enter(fresh=checkpoint is None)
@@ -263,7 +266,7 @@ class Run:
             self._switch(self.setup.phase(number))
         self.state = self.next_state(number)
         self.next_round = number + 1
-        metrics = self._evaluate_if_paid(number) if number in self.effort.evaluations else {}
+        metrics = self._evaluate_if_paid(number) if number in self.evaluations else {}
         self.seconds += time.perf_counter() - begin
         if self.next_round % experiment.engine.checkpoint_every == 0 or self.next_round == experiment.rounds:
             self.save(self.next_round)

@@ -246,8 +246,7 @@ def _composed(
             ways = _composed(canonical([(inner, 1)]), neighbours, interval=interval, tail=tail, limit=limit)
             one, other = (way.announced(rate) for way in ways)
         else:
-            one = on_grid(pair[0], interval)
-            other = one if pair[1] is pair[0] else on_grid(pair[1], interval)
+            one, other = on_grid(pair, interval)
         parts.append((one, other, count))
     present = _convolved([(one, count) for one, _, count in parts], tail, limit)
     if all(one is other for one, other, _ in parts):

@@ -29,6 +29,13 @@ def log_ndtr(x: Floats) -> Floats:
     return _through_torch(of_tensor, x)
 
 
+def half_erfcx(x: Floats) -> Floats:
+    """Φ(−x)·e^(x²/2), exact where Φ(−x) is too small to be told."""
+    from torch.special import erfcx
+
+    return _through_torch(erfcx, x * math.sqrt(0.5)) / 2
+
+
 def ndtri(probability: Floats) -> Floats:
     """The x with Φ(x) = probability."""
     from torch.special import ndtri as of_tensor

@@ -24,7 +24,7 @@ from sordino.engine.features import CHUNK as BODY_CHUNK
 from sordino.engine.features import body_outputs, frozen_body
 from sordino.engine.kernel_trial import left_to_torch_here
 from sordino.engine.process_cost import SECONDS as SECONDS_OF_A_PROCESS
-from sordino.engine.public_sets import public_anchors
+from sordino.engine.row_checks import look_for_anchors
 from sordino.engine.rows_at_once import rows_at_once
 from sordino.engine.simulate.allocator import tune_allocator
 from sordino.engine.traffic import BYTES_PER_NUMBER
@@ -64,17 +64,19 @@ def measure(subject: Subject) -> Costs:
     start = starting(parts.resolved, parts.model, subject.shapes.source(1), folder=subject.folder)
     asked = _asked(subject)
     phases = parts.phases if asked is None else asked.phases
-    stages = [_described(subject, phase) for phase in phases]
+    looked = subject.looked if subject.looked.anchors else look_for_anchors(parts.resolved, subject.shapes.source(1))
+    stages = [_described(subject, phase, looked.anchors) for phase in phases]
     played = [_Trials(stage).played() for stage, _ in stages]
     features = [taken for _, taken in stages]
     rounds = lengths(phases, parts.resolved.experiment.rounds)
     evaluations = _evaluations(subject, rounds)
     data = subject.rows * subject.shapes.row_bytes
     before = Taken(seconds=0.0, memory=0) if asked is None else asked.taken
+    prepared = read.seconds + start.seconds + before.seconds + looked.seconds
     taken = (start.memory, before.memory, *(one.memory for one in features), *(one.memory for one in played))
     memory = max(read.memory, data + max(taken))
     return Costs(
-        start=subject.before + read.seconds + start.seconds + before.seconds + played[0].begin + _processes(subject),
+        start=subject.before + prepared + played[0].begin + _processes(subject),
         features=sum(taken.seconds for taken in features),
         rounds=sum(one.round * count for one, count in zip(played, rounds, strict=True)),
         evaluation=sum(one.evaluation * count for one, count in zip(played, evaluations, strict=True)),
@@ -120,12 +122,12 @@ def _asked(subject: Subject) -> Asked | None:
     return dataclasses.replace(second, taken=Taken(seconds=second.taken.seconds, memory=memory))
 
 
-def _described(subject: Subject, phase: Phase) -> tuple[Stage, Taken]:
+def _described(subject: Subject, phase: Phase, anchors: Examples | None) -> tuple[Stage, Taken]:
     """A phase as it is trained, and what a frozen body takes to describe all rows before it."""
     parts, resolved, shapes = subject.parts, subject.parts.resolved, subject.shapes
     net = parts.model.net.to(resolved.device)
     space = shared_space(resolved, net, phase.trainable)
-    anchors, taken = public_anchors(resolved, shapes.source(1)), Taken(seconds=0.0, memory=0)
+    taken = Taken(seconds=0.0, memory=0)
     if frozen_body(net, phase.trainable):
         rows = subject.rows + (0 if anchors is None else len(anchors))
         shapes, taken = _body(net, shapes, resolved.device, rows)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sordino.data.settings import SourceFacts
 from sordino.engine.costing.made_up import Roster, Shapes
+from sordino.engine.row_checks import Looked
 from sordino.engine.setup import Parts
 from sordino.experiment import EvaluationRounds
 
@@ -61,6 +62,7 @@ class Subject:
     before: float
     """Seconds that this process has taken for what a run does as well: imports and prices."""
     evaluations: EvaluationRounds
+    looked: Looked
 
     @property
     def shapes(self) -> Shapes:

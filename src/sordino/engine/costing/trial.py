@@ -293,7 +293,13 @@ def _setup(stage: Stage, scale: Scale, sampling: Sampling, test_rows: int) -> _S
     federated = stage.roster.federated(source, most_rows=scale.most_rows)
     experiment = stage.resolved.experiment
     engine = experiment.engine.model_copy(
-        update={"name": "simulate", "keep_features": False, "schedule": stage.schedule, "minimum_cohort": 1}
+        update={
+            "name": "simulate",
+            "keep_features": False,
+            "schedule": stage.schedule,
+            "minimum_cohort": 1,
+            "evaluate_every": 1,
+        }
     )
     calm = experiment.model_copy(update={"engine": engine, "clients": ClientsSection()})
     resolved = dataclasses.replace(stage.resolved, experiment=calm, method=scale.method)
