@@ -31,7 +31,11 @@ CUT = {
         "sordino pretrain FILE": "--set start.epochs=1",
     },
     "docs/comparing.md": {
-        "sordino sweep methods.toml --over privacy.epsilon=2,8 --seeds 3 --jobs 2": "--jobs 1",
+        "sordino sweep methods.toml --over privacy.epsilon=2,8 --seeds 3 --jobs 2": "--seeds 2 --jobs 1 --set rounds=3",
+        "sordino recommend methods.toml --set method=dp-fedavg --epsilon 4 --proxy digits --seconds 1 "
+        "--set data.source=mine.csv": "--set rounds=3",
+        "sordino sweep methods.toml --over privacy.epsilon=2 --set case=[] --set method=dp-fedavg --over method.epochs=1,2,4 "
+        "--choose logarithmic --expected-runs 3 --out sweeps/chosen": "--set rounds=3",
     },
     "docs/mechanisms/correlated-noise.md": {
         "sordino sweep examples/correlated-noise/turns.toml --over privacy.mechanism=gaussian,banded --over privacy.epsilon=1,2,4,8 "
@@ -51,7 +55,7 @@ WHOLE_ONLY = {
     "README.md": {
         "sordino audit examples/quickstart.toml": "minutes; tests/audit/test_auditing.py calls it on a small file",
         "sordino attack runs/quickstart": "a minute; tests/audit/test_attacks.py calls it on a small run",
-        "sordino federate FILE --local 3": "starts seven processes; tests/federation has a federation that is started once",
+        "sordino federate examples/federation.toml": "starts seven processes; tests/federation has a federation that is started once",
     },
     "examples/extensions/README.md": {
         "cd examples/extensions": "for the next line",

@@ -224,7 +224,7 @@ WRONG = {
     ),
     "cohort larger than the roster": (
         ["privacy.expected_cohort=50"],
-        "A cohort of 50 was asked for, but at most 4 clients can be drawn in a round; lower expected_cohort or add clients.",
+        "[privacy] expected_cohort asks for 50, but at most 4 clients can be drawn in a round; lower expected_cohort or add clients.",
     ),
     "cap zero": (
         ["privacy.participation_cap=0"],
