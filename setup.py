@@ -1,6 +1,9 @@
-"""Everything is in pyproject.toml but one switch: SORDINO_PURE=1 makes a wheel without compiled kernels, for any platform."""
+"""What pyproject.toml cannot say: SORDINO_PURE=1 makes a wheel without compiled kernels, for any platform, and the package's
+description is README.md with the names of files in place of links, which lead nowhere outside the repository."""
 
 import os
+import re
+from pathlib import Path
 
 from setuptools import Distribution, setup
 
@@ -16,4 +19,20 @@ class Pure(Distribution):
         return False
 
 
-setup(distclass=Pure if os.environ.get("SORDINO_PURE") == "1" else Distribution)
+def description() -> str:
+    """README.md for readers who have the package alone."""
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    named = re.sub(r"\[([^\]]+)\]\((?!https?:)([^)#]+)[^)]*\)", _named, text)
+    return f"{named}\nThe files named here, such as docs/index.md, are in the source distribution.\n"
+
+
+def _named(link: re.Match[str]) -> str:
+    called, file = link[1], link[2]
+    return file if file.startswith(called) else f"{called} ({file})"
+
+
+setup(
+    distclass=Pure if os.environ.get("SORDINO_PURE") == "1" else Distribution,
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

@@ -31,7 +31,11 @@ CUT = {
         "sordino pretrain FILE": "--set start.epochs=1",
     },
     "docs/comparing.md": {
-        "sordino sweep methods.toml --over privacy.epsilon=2,8 --seeds 3 --jobs 2": "--jobs 1",
+        "sordino sweep methods.toml --over privacy.epsilon=2,8 --seeds 3 --jobs 2": "--seeds 2 --jobs 1 --set rounds=3",
+        "sordino recommend methods.toml --set method=dp-fedavg --epsilon 4 --proxy digits --seconds 1 "
+        "--set data.source=mine.csv": "--set rounds=3",
+        "sordino sweep methods.toml --over privacy.epsilon=2 --set case=[] --set method=dp-fedavg --over method.epochs=1,2,4 "
+        "--choose logarithmic --expected-runs 3 --out sweeps/chosen": "--set rounds=3",
     },
     "docs/mechanisms/correlated-noise.md": {
         "sordino sweep examples/correlated-noise/turns.toml --over privacy.mechanism=gaussian,banded --over privacy.epsilon=1,2,4,8 "
@@ -51,7 +55,7 @@ WHOLE_ONLY = {
     "README.md": {
         "sordino audit examples/quickstart.toml": "minutes; tests/audit/test_auditing.py calls it on a small file",
         "sordino attack runs/quickstart": "a minute; tests/audit/test_attacks.py calls it on a small run",
-        "sordino federate FILE --local 3": "starts seven processes; tests/federation has a federation that is started once",
+        "sordino federate examples/federation.toml": "starts seven processes; tests/federation has a federation that is started once",
     },
     "examples/extensions/README.md": {
         "cd examples/extensions": "for the next line",
@@ -59,6 +63,58 @@ WHOLE_ONLY = {
     },
 }
 """By page and command: what only `python -m torture pages` does, and what stands for it in `make test`."""
+
+FEW = "--set rounds=1 --set data.clients=4"
+FEDCEO = f"{FEW} --set method.epochs=1 --set privacy.expected_cohort=2"
+STEP = (
+    "--set rounds=1 --set model=lenet5 --set start.epochs=1 --set start.warmup_epochs=0 --set method.local_steps=2 "
+    "--set method.batch_size=8"
+)
+QUICK = "--iterations 1 --shadows 1 --epochs 1 --batch 1"
+START = "\"start={name='standard',epochs=1,data={source='mnist5k',visibility='public',resize=8,limit=200}}\""
+
+IN_SHORT = {
+    "docs/audits.md": {
+        "sordino audit experiment.toml --budget 5m": "--budget 1s",
+        "sordino audit runs/NAME": "--budget 1s",
+        "sordino audit runs/NAME --publish": "--budget 1s",
+        "sordino audit experiment.toml --final-model": "--budget 1s",
+        "sordino attack runs/NAME": QUICK,
+        "sordino attack experiment.toml": QUICK,
+        "sordino attack examples/attacks/dlg-fedceo.toml --no-membership --batch 1": QUICK,
+    },
+    "docs/run-record.md": {"sordino show DIR --verify": "", "sordino pretrain FILE": f"--set {START}"},
+    "docs/design.md": {"sordino methods NAME": ""},
+    "docs/comparing.md": {
+        "sordino sweep FILE --over method.learning_rate=0.03,0.1,0.3 --choose RULE --expected-runs 5": "--expected-runs 2",
+    },
+    "docs/studies/README.md": {
+        "sordino sweep examples/fedceo/cifar10-lenet5-iid-z2.toml --over method.interval=10,15,20,25,30": f"{FEDCEO} "
+        "--over method.interval=1",
+        "sordino run examples/fedceo/cifar10-mlp-iid-z1.toml": FEDCEO,
+        "sordino run examples/fedceo/cifar10-alexnet-iid-z1.toml": f"{FEDCEO} --set model=lenet5",
+        "sordino report DIR": "",
+        "sordino robustness DIR": "",
+        "sordino sweep examples/personalised/table2-cifar10-s2.toml": f"{FEW} --set data.clients=5 "
+        "--set model=lenet5 --set method.epochs=1 --set method.head_epochs=1",
+        "sordino plan examples/reprogramming/cifar10-iid-mr.toml": "--set start=scratch --no-trial",
+        "sordino sweep examples/reprogramming/cifar10-iid-mr.toml --over data.clients=3,5,10,20": "--over data.clients=2 "
+        "--set rounds=1 --set start=scratch --set model=lenet5 --set tuning.frame=32 --set tuning.image=28 "
+        "--set tuning.source_classes=10 --set method.batch_size=8",
+        "sordino sweep examples/dpadapter/cifar10-from-standard.toml": STEP,
+        "sordino sweep examples/dpadapter/cifar10-public-part.toml": f"{STEP} --set start.perturbation_batch=20",
+        "sordino sweep examples/dpadapter/cifar10-from-sam.toml --over start.batch_size=25,50,100,200": f"{STEP} "
+        "--over start.batch_size=50",
+        "sordino sweep examples/pretrain-dpfl/cifar10-resnet20-gaussian.toml": "--set rounds=1 --set start.epochs=1 "
+        "--set data.clients=2 --set model=lenet5",
+    },
+    "docs/studies/reprogramming.md": {
+        "sordino pretrain examples/reprogramming/cifar10-small-source.toml --out DIR/source --set model.name=cnn "
+        "--set start.epochs=6": "--set start.epochs=1",
+    },
+}
+"""By page and command: options that make a command short that stands in a table or a sentence; tests/test_pages_in_short.py runs each
+beside a small experiment and its run, with small stand-ins for data sets."""
 
 AT_NODES = (
     "the same command as on docs/deployment.md, with other names; tests/test_walk_deployment.py follows that page"
@@ -75,7 +131,6 @@ NOT_RUN = [
     ("*", "python -m torture*", HOURS),
     ("docs/index.md", "*", SETS_UP),
     ("README.md", ". .venv/bin/activate", SETS_UP),
-    ("README.md", "sordino provision consortium --server fed.example.org *", AT_NODES),
     ("README.md", "sordino serve consortium", AT_NODES),
     ("README.md", "sordino preflight KIT *", AT_NODES),
     ("README.md", "sordino node KIT *", AT_NODES),
@@ -83,8 +138,10 @@ NOT_RUN = [
     ("*", "pytest --pyargs sordino.testing --member my_method:MyMethod", "tests/test_contributing.py runs it"),
     ("CONTRIBUTING.md", "python my_method.py", "a comparison, nothing to type"),
     ("CONTRIBUTING.md", "sordino run folder/experiment.toml", PATTERN),
-    ("docs/audits.md", "sordino audit *", "tests/audit/test_auditing.py calls these on small files; whole: minutes, told on the page"),
-    ("docs/audits.md", "sordino attack *", "tests/audit/test_attacks.py calls these on small files; whole: minutes, told on the page"),
+    ("docs/audits.md", "sordino audit --self-test", "three minutes; tests/audit/test_self_test.py tries each part of it"),
+    ("docs/audits.md", "sordino audit --all *", "minutes; tests/audit/test_promises_hold.py audits these experiments"),
+    ("docs/audits.md", "sordino attack --all *", "minutes; tests/audit/test_attack_every_method.py attacks such runs"),
+    ("docs/audits.md", "sordino attack overfitted.toml *", "tests/audit/test_attacks.py attacks such a run"),
     ("docs/audits.md", "python make_data.py", "tests/audit/test_attacks.py makes rows of the same kind"),
     ("docs/*", "sordino * FILE*", PATTERN),
     ("docs/*", "sordino * DIR*", PATTERN),
@@ -94,6 +151,7 @@ NOT_RUN = [
     ("docs/decisions/client-runtime.md", "*", "a measurement of two former trees"),
     ("docs/design.md", "python tests/walk.py run my.toml --out runs/walk", "tests/test_design.py walks so"),
     ("docs/performance.md", 'python -c "import torch"', "what is timed, nothing to type"),
-    ("docs/studies/*", "sordino *", HOURS),
+    ("docs/studies/README.md", "sordino attack examples/attacks/dlg-fedceo.toml", "as on docs/audits.md; tests/test_pages_in_short.py"),
+    ("docs/studies/headline.md", "sordino run examples/reprogramming/headline.toml *", HOURS),
 ]  # fmt: skip
 """Pages and commands as patterns, and why nobody runs them for you."""

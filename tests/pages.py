@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from sordino.cli import main
 from tests.page_cuts import CUT, NAMES, NOT_RUN, WHOLE_ONLY
@@ -94,7 +95,7 @@ def follow(kind: str, text: str, told: str, page: str, *, widest: int | None = N
         for command, code, printed in found:
             assert code == (2 if "refused" in kind else 0), f"{command}\n{printed}"
             if widest is not None and "--json" not in command:
-                assert max(map(len, printed.splitlines())) <= widest, f"{command}:\n{printed}"
+                assert max(map(cell_len, printed.splitlines())) <= widest, f"{command}:\n{printed}"
         return "".join(printed for _, _, printed in found)
     if kind == "python":
         printed = io.StringIO()

@@ -135,8 +135,6 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing_behind(sordino, mistake,
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_plan_refuses_it_too(sordino, mistake, file):
     arguments, sentence = MISTAKES[mistake]
-    if mistake == "weights that are not there":
-        pytest.skip("a plan does not look for the files of a start")
     result = sordino("plan", file, *arguments)
     assert (result.returncode, sentence in result.stderr) == (2, True), result.stderr
 
@@ -149,7 +147,10 @@ BAD_CALLS = {
     "lists without end": (["plan", "deep.toml"], "is not valid TOML in UTF-8"),
     "a run folder whose name is too long": (["run", "one.toml", "--out", "x" * 300], "File name too long"),
     "a run folder that cannot be": (["run", "one.toml", "--out", "/dev/null/run"], "cannot be"),
-    "no run to show": (["show", "nowhere"], "holds no finished run"),
+    "no run to show": (["show", "nowhere"], "There is no folder 'nowhere'; give that of a run or a sweep"),
+    "a run that is not finished": (["show", "."], "holds no finished run"),
+    "a line that is no setting": (["plan", "comma.toml"], "Line 2 of 'comma.toml', 'epsilon = 3,0', is not valid TOML in UTF-8 (Expected"),
+    "a setting twice": (["plan", "twice.toml"], "Line 2 of 'twice.toml', 'rounds = 4', is not valid TOML in UTF-8 (Cannot overwrite"),
     "a damaged run to show": (["show", "damaged"], "summary.json should hold a JSON object, but got []"),
     "a damaged run to go on with": (["run", "one.toml", "--out", "damaged", "--resume"], "experiment.json is damaged"),
     "a damaged run to measure": (["robustness", "damaged"], "experiment.json is damaged"),
@@ -161,10 +162,17 @@ BAD_CALLS = {
 }  # fmt: skip
 
 
+def test_a_command_misspelt_gets_one_suggestion(sordino):
+    result = sordino("rum", "one.toml")
+    assert result.returncode == 2 and result.stderr.count("Did you mean 'run'?") == 1
+
+
 @pytest.mark.parametrize("mistake", BAD_CALLS)
 def test_a_wrong_file_or_folder_gets_one_sentence(sordino, mistake, file, tmp_path):
     (tmp_path / "empty.toml").write_bytes(b"")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "comma.toml").write_text("[privacy]\nepsilon = 3,0\n")
+    (tmp_path / "twice.toml").write_text("rounds = 3\nrounds = 4\n")
     (tmp_path / "digits.toml").write_text(f"seed = {'9' * 5000}")
     (tmp_path / "deep.toml").write_text(f"seed = {'[' * 5000}")
     (tmp_path / "damaged").mkdir()

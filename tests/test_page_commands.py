@@ -12,7 +12,7 @@ from typer.main import get_command
 from sordino.cli import app
 from sordino.engine.plan import make_plan
 from sordino.experiment import experiment
-from tests.page_cuts import CUT, FOLLOWED, NOT_RUN, WHOLE_ONLY
+from tests.page_cuts import CUT, FOLLOWED, IN_SHORT, NOT_RUN, WHOLE_ONLY
 from tests.pages import PAGES, ROOT, blocks, commands, not_run
 from tests.test_walk_deployment import WALKED
 
@@ -64,6 +64,7 @@ def in_blocks(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_every_page_is_run_or_listed_with_its_reason(page):
     ran = set(WALKED) if page == "docs/deployment.md" else in_blocks(page) if page in FOLLOWED else set()
+    ran |= set(IN_SHORT.get(page, {}))
     for command in commands(page):
         listed = not_run(page, command)
         assert (command in ran) or listed, (
@@ -75,7 +76,7 @@ def test_nothing_is_listed_that_is_on_no_page():
     said = [(page, command) for page in PAGES for command in commands(page)]
     for pages, pattern, _ in NOT_RUN:
         assert any(fnmatchcase(page, pages) and fnmatchcase(command, pattern) for page, command in said), pattern
-    for table in (CUT, WHOLE_ONLY):
+    for table in (CUT, WHOLE_ONLY, IN_SHORT):
         for page, own in table.items():
             assert set(own) <= set(commands(page)), page
 

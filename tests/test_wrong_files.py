@@ -6,8 +6,12 @@ import copy
 import pytest
 
 from sordino.core import SordinoError
+from sordino.data.settings import SourceSettings
 from sordino.engine.plan import make_plan
-from sordino.experiment import experiment, override
+from sordino.experiment import ELSEWHERE, experiment, override
+from sordino.methods import METHODS
+from sordino.models import MODELS
+from sordino.settings import field_names
 
 GOOD = {
     "name": "good",
@@ -19,6 +23,31 @@ GOOD = {
 }
 
 WRONG = {
+    "a source's setting in [data]": (
+        ['data.label_column="y"'],
+        "In [data], label_column has no place, because it belongs into [data.options]; move it there.",
+    ),
+    "a method's setting at the top": (
+        ["learning_rate=0.1"],
+        "At the top of the file, learning_rate has no place, because it belongs into [method]; move it there.",
+    ),
+    "a promise at the top": (
+        ["epsilon=3.0"],
+        "At the top of the file, epsilon has no place, because it belongs into [privacy]; move it there.",
+    ),
+    "rounds of a section": (
+        ["engine.rounds=3"],
+        "In [engine], rounds has no place, because it belongs to the top of the file, above all sections; move it there.",
+    ),
+    "cases of a sweep": (
+        ['case=[{method="fedavg"}]'],
+        "[[case]] tables are settings that `sordino sweep` tries beside each other, but got them where one run is described; use `sordino sweep`",
+    ),
+    "method in capitals": (['method="DP-SGD"'], "There is no method called 'DP-SGD'; did you mean 'dp-sgd'?"),
+    "source elsewhere on the net": (
+        ['data.source="https://example.org/t.csv"'],
+        "[data] source 'https://example.org/t.csv' is an address, and nothing is fetched; save the file, and name its path.",
+    ),
     "every other client colludes, and one more": (
         ["privacy.colluders=4", 'method="dp-fedavg"', 'privacy.noise="distributed"', "privacy.expected_cohort=4"],
         "[privacy] colluders = 4 is more than the 3 others that a client has among the 4 that train; lower it.",
@@ -195,7 +224,7 @@ WRONG = {
     ),
     "cohort larger than the roster": (
         ["privacy.expected_cohort=50"],
-        "A cohort of 50 was asked for, but at most 4 clients can be drawn in a round; lower expected_cohort or add clients.",
+        "[privacy] expected_cohort asks for 50, but at most 4 clients can be drawn in a round; lower expected_cohort or add clients.",
     ),
     "cap zero": (
         ["privacy.participation_cap=0"],
@@ -310,6 +339,21 @@ WRONG = {
         "The head stays with its client and is all that would be trained, so nothing would be shared; choose a model",
     ),
 }
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_settings_that_belong_elsewhere_are_settings_there(where):
+    kinds = {
+        "data.options": [SourceSettings],
+        "method": [one.build for one in METHODS],
+        "model": [one.build for one in MODELS],
+    }
+    known = {name for kind in kinds[where] for name in field_names(kind)}
+    assert set(ELSEWHERE[where]) <= known
+
+
+def test_an_empty_list_of_cases_is_none():
+    assert experiment({**GOOD, "case": []}) == experiment(GOOD)
 
 
 def changed(steps):

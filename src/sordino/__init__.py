@@ -23,7 +23,8 @@ A training loop of your own becomes private by
         private.step(inputs, targets)
 
 Parts for programs of your own: `Accountant` and `noise_multiplier` (ε of releases, noise for an ε), `ClippedGradients` (per-example clipped
-sums in one backward pass), `partition` (rows to clients). Parts to add to sordino are written with `sordino.extend`.
+sums in one backward pass), `poisson_batches`, `add_noise`, `partition` (rows to clients). Parts to add to sordino are written with
+`sordino.extend`.
 Whatever is wrong with settings or data is a `SordinoError` of one sentence. `sordino --help` has the commands.
 """
 
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
     from sordino.library.experiment import Engine as Engine
     from sordino.library.experiment import Experiment as Experiment
     from sordino.library.experiment import Privacy as Privacy
+    from sordino.library.pieces import add_noise as add_noise
     from sordino.library.pieces import partition as partition
+    from sordino.library.pieces import poisson_batches as poisson_batches
     from sordino.library.private_loop import PrivateLoop as PrivateLoop
     from sordino.library.private_loop import make_private as make_private
     from sordino.library.result import Result as Result
@@ -74,9 +77,11 @@ _PLACES = {
     "Round": "library.callbacks",
     "SordinoError": "core",
     "TensorBoard": "library.callbacks",
+    "add_noise": "library.pieces",
     "make_private": "library.private_loop",
     "noise_multiplier": "library.accountant",
     "partition": "library.pieces",
+    "poisson_batches": "library.pieces",
 }
 """Where names lie that are imported when they are first asked for: torch takes longer to import than most commands run."""
 

@@ -158,6 +158,7 @@ def mint(value: T) -> Released[T]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name nobody knows, with the nearest one that is known."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}."
+    small = {one.casefold(): one for one in names}
+    near = difflib.get_close_matches(name.casefold(), small, n=1, cutoff=0.5)
+    hint = f"did you mean {small[near[0]]!r}?" if near else f"choose one of {', '.join(names)}."
     return f"There is no {kind} called {shown(name)}; {hint}"

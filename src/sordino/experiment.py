@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sordino.core import Neighbours, SordinoError, View, Visibility
-from sordino.sentences import first_line, shown
-from sordino.settings import validated
+from sordino.sentences import shown
+from sordino.settings import not_toml, validated
 
 LONGEST_NAME = 200
 """Bytes of a run's name: file systems take 255."""
@@ -88,7 +88,7 @@ class DataSection(Section):
     clients: int = Field(default=1, ge=1)
     """How many clients rows are dealt out to; a client column says it itself."""
     partition: MemberTable = Field(default_factory=lambda: {"name": "iid"})
-    """How rows are dealt out."""
+    """How rows are dealt out; "column" where options name a client_column and nothing is said here."""
     late_clients: int = Field(default=0, ge=0)
     """How many of the clients, the last ones, join only when training is over."""
     client_test_rows: int | None = Field(default=None, ge=0, le=100_000)
@@ -101,6 +101,14 @@ class DataSection(Section):
     """Shares of its own rows that each client keeps from training, to validate and test on: a diagnostic of simulations."""
     options: Table = Field(default_factory=dict)
     """Settings of the source itself: resize, channels, label_column, limit, ..."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_client_column(cls, table: Any) -> Any:
+        """Whoever names the column of clients means it, unless something else is said."""
+        options = table.get("options") if isinstance(table, dict) else None
+        named = isinstance(options, dict) and options.get("client_column") is not None
+        return {"partition": {"name": "column"}, **table} if named else table
 
     @property
     def evaluation_is_charged(self) -> bool:
@@ -291,9 +299,62 @@ class Experiment(Section):
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
 
 
+ELSEWHERE = {
+    "data.options": (
+        "categories",
+        "class_names",
+        "classes",
+        "client_column",
+        "columns",
+        "decimal",
+        "label_column",
+        "length",
+        "limit",
+        "na",
+        "resize",
+        "separator",
+        "target",
+        "text_column",
+        "thousands",
+        "tokenizer",
+        "vocabulary",
+    ),
+    "method": ("batch_size", "epochs", "learning_rate", "local_steps", "momentum"),
+    "model": ("hidden",),
+}
+"""Settings of parts and sources that people look for in a section of the file, by where they belong."""
+_SECTIONS: dict[str, type[Section]] = {
+    "": Experiment,
+    "data": DataSection,
+    "privacy": PrivacySection,
+    "clients": ClientsSection,
+    "engine": EngineSection,
+}
+
+
 def experiment(table: Mapping[str, Any]) -> Experiment:
     """Check a table of settings."""
-    return validated(Experiment, table, where="")
+    if table.get("case"):
+        raise SordinoError(
+            "[[case]] tables are settings that `sordino sweep` tries beside each other, but got them where one run is described; use "
+            "`sordino sweep`, or leave them out with --set case=[]."
+        )
+    one = {key: value for key, value in table.items() if key != "case"}
+    _refuse_misplaced(one)
+    return validated(Experiment, one, where="")
+
+
+def _refuse_misplaced(table: Mapping[str, Any]) -> None:
+    """Refuse a setting of one section in another, by the name of its own."""
+    homes = {key: where for where, kind in _SECTIONS.items() for key in kind.model_fields}
+    homes |= {key: where for where, keys in ELSEWHERE.items() for key in keys}
+    for where, kind in _SECTIONS.items():
+        inside = table.get(where) if where else table
+        for key in inside if isinstance(inside, Mapping) else ():
+            if key not in kind.model_fields and key in homes:
+                here = f"In [{where}]" if where else "At the top of the file"
+                home = f"into [{homes[key]}]" if homes[key] else "to the top of the file, above all sections"
+                raise SordinoError(f"{here}, {key} has no place, because it belongs {home}; move it there.")
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
@@ -310,7 +371,7 @@ def read_table(path: Path, overrides: tuple[str, ...] = ()) -> Table:
             f"An experiment file was expected at {shown(str(path))}, but it cannot be read ({error.strerror}); check the path."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise SordinoError(f"{shown(str(path))} is not valid TOML in UTF-8: {first_line(error)}.") from error
+        raise SordinoError(not_toml(path, error)) from error
     table.setdefault("name", path.stem)
     for setting in overrides:
         override(table, setting)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -14,7 +16,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from sordino.core import SordinoError, unknown
 from sordino.registry import Registry
-from sordino.sentences import DECORATOR, shown
+from sordino.sentences import DECORATOR, first_line, shown
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -132,6 +134,19 @@ def _tables(annotation: Any, value: Any) -> Iterator[tuple[type, Mapping[str, An
             yield from _tables(arguments[-1], part)
     elif isinstance(value, Mapping) and _has_fields(annotation):
         yield annotation, value
+
+
+def not_toml(path: Path, error: Exception) -> str:
+    """The sentence for a file that cannot be parsed, with the line that the parser names."""
+    said = first_line(error)
+    place = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", said)
+    if place is None:
+        return f"{shown(str(path))} is not valid TOML in UTF-8: {said}; correct it, or save it as UTF-8."
+    line = path.read_text(encoding="utf-8").splitlines()[int(place[2]) - 1].strip()
+    advice = "write key = value, text in quotes, decimals with a point, and true or false in small letters"
+    if place[1].startswith("Cannot"):
+        advice = "it says something a second time, so keep one of the two"
+    return f"Line {place[2]} of {shown(str(path))}, {shown(line)}, is not valid TOML in UTF-8 ({place[1]}); {advice}."
 
 
 def _has_fields(annotation: object) -> bool:

@@ -115,7 +115,7 @@ TABLES = {
     "a header of nothing": ("\n1,2\n", {}, "t.csv should begin with a header of column names"),
     "a column of nothing": ("a,b,label\n1,,0\n2,,1\n", {}, "Column 'b' of .*t.csv holds no value at all"),
     "a column of many words": ("a,label\n" + "".join(f"w{i},0\n" for i in range(300)), {}, "Column 'a' of .* holds 300 different words"),
-    "a column and no other": ("label\n1\n0\n", {}, "t.csv has no column besides label and client"),
+    "a column and no other": ("label\n1\n0\n", {}, "There is no column in .*t.csv besides label and client"),
     "another separator than told": (GOOD, {"separator": ";"}, "no column in .*t.csv called 'label'"),
     "quotes that never end": ('a,label\n"1,0\n2,1\n', {}, "t.csv has 1 fields in row 1 below the header"),
 }  # fmt: skip
@@ -160,6 +160,36 @@ def test_wrong_settings_are_refused_by_section_and_key(write, case):
 def test_wrong_tables_are_refused_by_file_and_row(write, case):
     text, options, sentence = TABLES[case]
     refused(write(text), options, sentence)
+
+
+BYTES = {
+    "a spreadsheet by another name": (b"PK\x03\x04" + bytes(range(256)), "t.csv should be a CSV file, but got a ZIP archive, as spreadsheets are; save the sheet as CSV"),
+    "UTF-16": (GOOD.encode("utf-16"), "t.csv should be text in UTF-8, but got zero bytes, as UTF-16 has; save it as UTF-8"),
+    "Latin letters": (GOOD.replace("m,yes", "m,üb", 1).encode("latin-1"), "t.csv should be text in UTF-8, but got other bytes in row 2 below the header"),
+    "Latin letters in the header": (GOOD.replace("age", "âge").encode("latin-1"), "t.csv should be text in UTF-8, but got other bytes in its header"),
+    "Latin letters in a row that is too long": (GOOD.replace("m,yes", "m,yes,é", 1).encode("latin-1"), "other bytes in row 2 below the header"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BYTES)
+def test_files_that_are_no_text_are_refused_without_noise(case, tmp_path, capfd):
+    content, sentence = BYTES[case]
+    (tmp_path / "t.csv").write_bytes(content)
+    refused(tmp_path / "t.csv", {}, sentence)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_of_no_format_says_how_to_save_it(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(
+        SordinoError, match=r"t.xlsx is of no known format; save a table as .csv or .parquet \(spreadsheets"
+    ):
+        load(settings(tmp_path / "t.xlsx", {}))
+
+
+def test_tabs_between_columns_are_taken_from_the_header(tmp_path):
+    (tmp_path / "t.tsv").write_text(GOOD.replace(",", "\t"))
+    assert len(load(settings(tmp_path / "t.tsv", columns())).train) == 4
 
 
 def test_dates_are_refused_by_column(tmp_path):

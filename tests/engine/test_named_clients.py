@@ -43,6 +43,20 @@ def test_plans_and_summaries_list_epsilon_by_name(table, tmp_path):
         assert "of each client: north " in text and ", south " in text and ", Żary " in text
 
 
+def test_whoever_names_the_column_of_clients_means_it(table):
+    """Without a partition there was one client with everybody's rows."""
+    said = table()
+    del said["data"]["partition"]
+    assert sordino.plan(said).to_json()["client_names"] == ["north", "south", "Żary"]
+    said["data"]["clients"] = 7
+    with pytest.raises(
+        sordino.SordinoError, match=r"\[data\] clients = 7, but the client column 'site' holds 3 different"
+    ):
+        sordino.plan(said)
+    said["data"]["partition"] = "iid"
+    assert sordino.plan(said).to_json()["client_names"] == []
+
+
 def test_one_place_for_all_has_no_names(table):
     assert sordino.plan(table(method={"where": "one-place"})).to_json()["client_names"] == []
 

@@ -1,5 +1,7 @@
 """Experiments as objects: frames, arrays, torch data sets and models that a program holds, each from data to prediction."""
 
+import inspect
+
 import numpy as np
 import pandas
 import pytest
@@ -9,6 +11,8 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import sordino
+from sordino.data.objects import to_table
+from sordino.data.settings import SourceSettings
 from sordino.methods.dp_sgd import DpSgd
 
 PRIVACY = sordino.Privacy(epsilon=8.0, delta=1e-3, view="server")
@@ -137,7 +141,14 @@ WRONG = {
         lambda: sordino.Data(TensorDataset(torch.zeros(4, 2))),
         r"pairs \(input, label\), but item 0",
     ),
-    "no such column": (lambda: sordino.Data(FRAME, label="death"), "The training data called 'death'.*label_column"),
+    "no such column": (
+        lambda: sordino.Data(FRAME, label="death"),
+        "in the training data called 'death'.*, or label in Data",
+    ),
+    "columns of two lengths": (
+        lambda: sordino.Data({"age": [1, 2], "ill": [0]}, label="ill"),
+        "The training data should have columns of one length",
+    ),
     "an empty frame": (lambda: sordino.Data(FRAME[:0], label="ill"), "The training data holds no rows"),
 }
 
@@ -147,6 +158,48 @@ def test_wrong_objects_get_a_sentence(mistake):
     make, words = WRONG[mistake]
     with pytest.raises(sordino.SordinoError, match=words):
         sordino.Experiment(rounds=1, data=make(), privacy=PRIVACY).plan()
+
+
+SECTIONS = {
+    "a promise misspelt": (
+        lambda: sordino.Privacy(epsilom=3.0),
+        r"There is no setting in \[privacy\] called 'epsilom'; did you mean 'epsilon'",
+    ),
+    "a promise in words": (
+        lambda: sordino.Privacy(epsilon="three"),
+        r"In \[privacy\], epsilon should be a valid number",
+    ),
+    "a view that is none": (
+        lambda: sordino.Privacy(view="sever"),
+        r"In \[privacy\], view should be 'public', 'server'",
+    ),
+    "an engine that is none": (lambda: sordino.Engine(name="cloud"), r"In \[engine\], name should be 'simulate'"),
+}
+
+
+@pytest.mark.parametrize("mistake", SECTIONS)
+def test_wrong_sections_get_the_sentence_of_a_file(mistake):
+    make, words = SECTIONS[mistake]
+    with pytest.raises(sordino.SordinoError, match=words):
+        make()
+
+
+def test_sections_complete():
+    assert {"epsilon", "delta", "view"} <= set(inspect.signature(sordino.Privacy).parameters)
+    assert "workers" in inspect.signature(sordino.Engine).parameters
+
+
+class Lazy:
+    """As polars' LazyFrame: it has columns, and its rows when they are collected."""
+
+    columns = tuple(FRAME.columns)
+
+    def collect(self):
+        return FRAME
+
+
+def test_a_lazy_frame_is_collected():
+    assert to_table(Lazy(), "The training data", SourceSettings(source="x", visibility="public")).frame.equals(FRAME)
 
 
 def test_help_is_a_first_page_and_names_complete():

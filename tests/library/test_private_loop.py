@@ -109,3 +109,89 @@ def test_noise_for_an_epsilon_and_rows_for_clients():
     assert sordino.Accountant().add_step(noise_multiplier=noise, rate=0.1, times=100).epsilon(delta=1e-5) <= 3.0
     rows = sordino.partition([0, 1] * 50, clients=4, name="dirichlet", alpha=1.0, min_examples=2)
     assert sorted(row for own in rows for row in own) == list(range(100))
+
+
+def test_a_batch_in_parts_is_the_same_step():
+    found = []
+    for at_once in (None, 7):
+        model, private = loop(physical_batch=at_once)
+        for inputs, targets in private:
+            private.step(inputs, targets)
+        found.append(model.weight.detach().clone())
+    assert torch.allclose(*found, atol=1e-6)
+
+
+def test_a_loop_goes_on_from_a_checkpoint_to_the_same_bits():
+    whole, private = loop()
+    for _ in range(4):
+        for inputs, targets in private:
+            private.step(inputs, targets)
+    first, begun = loop()
+    for inputs, targets in begun:
+        begun.step(inputs, targets)
+    second, gone_on = loop()
+    second.load_state_dict(first.state_dict())
+    gone_on.load_state_dict(begun.state_dict())
+    for _ in range(3):
+        for inputs, targets in gone_on:
+            gone_on.step(inputs, targets)
+    assert torch.equal(whole.weight, second.weight) and gone_on.epsilon == private.epsilon
+    with pytest.raises(sordino.SordinoError, match="16 steps that ε was planned for are taken"):
+        for inputs, targets in gone_on:
+            gone_on.step(inputs, targets)
+    _, other = loop(epsilon=4.0)
+    with pytest.raises(
+        sordino.SordinoError, match=r"made with noise = .*, but this loop has noise = .*; call make_private as"
+    ):
+        other.load_state_dict(begun.state_dict())
+
+
+WRONG = {
+    "an ε of nothing": ({"epsilon": 0.0}, "epsilon to be a number above 0, but got 0.0"),
+    "an ε in words": ({"epsilon": "three"}, "epsilon to be a number above 0, but got 'three'"),
+    "negative noise": ({"epsilon": None, "noise": -1.0}, "noise to be a number from 0 on, but got -1.0"),
+    "a δ of one": ({"delta": 1.0}, "delta to be a number from 0 on and below 1, but got 1.0"),
+    "no epoch": ({"epochs": 0}, "epochs to be a whole number from 1 on, but got 0"),
+    "half an epoch": ({"epochs": 0.5}, "epochs to be a whole number from 1 on, but got 0.5"),
+    "no clip": ({"clip_norm": 0.0}, "clip_norm to be a number above 0, of which a usual one is 1, but got 0.0"),
+    "true for a number": ({"physical_batch": True}, "physical_batch to be a whole number from 1 on, but got True"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_wrong_numbers_are_refused_by_name(mistake):
+    settings, words = WRONG[mistake]
+    with pytest.raises(sordino.SordinoError, match=f"make_private needs {words}"):
+        loop(**settings)
+
+
+def test_examples_that_are_no_pairs_are_refused_at_once():
+    model = nn.Linear(5, 2)
+    named = [{"inputs": one, "targets": label} for one, label in DATA]
+    with pytest.raises(
+        sordino.SordinoError, match=r"pairs \(inputs, targets\) of tensors, but got a dict; let the Dataset"
+    ):
+        sordino.make_private(model, torch.optim.SGD(model.parameters(), lr=0.1), named, noise=1.0, batch_size=5)
+
+
+def test_a_delta_that_promises_little_is_warned_of():
+    with pytest.warns(UserWarning, match=r"δ = 0.01 is not below 1/200, one over the number of examples"):
+        loop(delta=0.01)
+
+
+def test_pieces_draw_and_noise_as_they_say():
+    batches = list(sordino.poisson_batches(1000, rate=0.1, steps=200, seed=3))
+    assert len(batches) == 200 and sum(map(len, batches)) == pytest.approx(20_000, rel=0.03)
+    assert [list(one) for one in sordino.poisson_batches(1000, rate=0.1, steps=2, seed=3)] == [
+        list(one) for one in batches[:2]
+    ]
+    total = torch.ones(200, 100)
+    for kind, deviation in (("gaussian", 3.0), ("laplace", 3.0 * 2**0.5)):
+        noisy = sordino.add_noise(total, noise_multiplier=1.5, clip_norm=2.0, kind=kind)
+        assert noisy.shape == total.shape and noisy.dtype == total.dtype
+        assert float((noisy - total).std()) == pytest.approx(deviation, rel=0.03)
+        assert not torch.equal(noisy, sordino.add_noise(total, noise_multiplier=1.5, clip_norm=2.0, kind=kind))
+    with pytest.raises(sordino.SordinoError, match=r"rate above 0 and up to 1, but got rate = 2"):
+        sordino.poisson_batches(10, rate=2, steps=1)
+    with pytest.raises(sordino.SordinoError, match=r"clip_norm above 0, but got 1.0 and 0"):
+        sordino.add_noise(total, noise_multiplier=1.0, clip_norm=0)

@@ -86,7 +86,7 @@ def test_only_what_keeps_to_the_budget_is_compared(planted):
     (wide,) = compare(runs, epsilon=4.0)
     assert {entry.epsilon for entry in wide.verdict.compared} == {4.0}
     (none,) = compare(runs, epsilon=0.5)
-    assert "there is no run" in none.verdict.sentence
+    assert "there is no run, and the smallest ε of any is" in none.verdict.sentence
     front = [entry.label for entry in contest.entries if contest.is_on_front(entry)]
     assert front == ["dp-fedavg", "dp-fedavg", "fedavg"]
 
@@ -210,3 +210,18 @@ def test_folders_without_runs_and_unknown_views_are_refused(tmp_path):
         find_runs([tmp_path])
     with pytest.raises(SordinoError, match="--view takes public, server, client"):
         read_view("everyone")
+
+
+def test_runs_that_promise_nothing_in_a_view_are_told_apart_by_what_was_asked_for(planted):
+    for asked in (1.0, 4.0):
+        run = planted.plant(method="dp-fedavg", seed=0, accuracy=0.5, epsilon=asked)
+        summary = json.loads((run.folder / "summary.json").read_text())
+        summary["epsilon"]["server"]["epsilon"] = "inf"
+        (run.folder / "summary.json").write_text(json.dumps(summary))
+    (contest,) = compare(find_runs([planted.folder]), view="server")
+    assert {entry.label for entry in contest.entries} == {
+        "dp-fedavg, noise_multiplier=1",
+        "dp-fedavg, noise_multiplier=0.25",
+    }
+    (contest,) = compare(find_runs([planted.folder]), view="public")
+    assert {entry.label for entry in contest.entries} == {"dp-fedavg"}

@@ -27,6 +27,11 @@ def test_a_name_breaks_at_its_joints_and_nothing_is_lost(width):
     assert (len(lines) == 1) == (width == 80)
 
 
+def test_a_number_is_never_broken():
+    assert shown(24, ("server_learning_rate=0.01, tau=1e-05", "")) == ["server_learning_rate=", "0.01, tau=1e-05"]
+    assert shown(11, ("tau=1e-05", "")) == ["tau=1e-05"]
+
+
 def test_a_space_goes_before_a_joint():
     assert shown(22, ("method=dp-fedavg, noise=local", "")) == ["method=dp-fedavg,", "noise=local"]
 

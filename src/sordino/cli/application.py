@@ -14,6 +14,7 @@ app = typer.Typer(
     help="Federated learning under differential privacy, with an ε that can be defended.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    suggest_commands=False,  # click suggests them too
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data_app = typer.Typer(

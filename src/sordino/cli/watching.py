@@ -20,12 +20,16 @@ def watch(
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to look.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a run: rounds, ε of each view, and each node's state, bytes and last sign of life."""
+    """Watch a run, or wait for it to begin: rounds, ε of each view, and each node's state, bytes and last sign of life."""
     with quick_imports():
         from sordino.engine.overseen import Overseer
         from sordino.report.watch_table import watch_screen
 
-    overseer = Overseer(folder)
+    overseer, seconds = Overseer(folder), max(0.1, every)
+    if not (once or as_json or overseer.begun):
+        typer.echo(f"Waiting for a run to begin in {folder}; Ctrl-C ends this.", err=True)
+        while not overseer.begun:
+            time.sleep(seconds)
     content = overseer.look()
     if once or as_json or content["finished"]:
         show_value(content, as_json, lambda: watch_screen(content))
@@ -34,6 +38,6 @@ def watch(
 
     with Live(watch_screen(content), auto_refresh=False) as live:
         while not content["finished"]:
-            time.sleep(max(0.1, every))
+            time.sleep(seconds)
             content = overseer.look()
             live.update(watch_screen(content), refresh=True)

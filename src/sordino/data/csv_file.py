@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -20,7 +21,7 @@ from sordino.sentences import listed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2")
+SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".tsv")
 SEPARATORS = (",", ";", "\t", "|")
 LONGEST_HEADER, LONGEST_ROW = 1 << 20, 1 << 24
 """Bytes in which a header is looked for, and of a row."""
@@ -73,14 +74,13 @@ def _unicode_errors(path: Path) -> Iterator[None]:
         if "UTF8" not in str(error):
             raise
         row = re.search(r"Row #(\d+)", str(error))
-        where = f" in row {int(row[1]) - 1} below the header" if row else ""
-        raise SordinoError(f"{path} should be text in UTF-8, but got other bytes{where}; save it as UTF-8.") from error
+        raise _not_unicode(path, int(row[1]) - 1 if row else None) from error
 
 
 def _header(path: Path, separator: str | None) -> tuple[list[str], str]:
     """The names of the columns, and the sign between them: as told, or the one that the header has most of."""
     with _unpacked(path) as file:
-        text = file.read(LONGEST_HEADER).decode("utf-8-sig", errors="replace")
+        text = _text(path, file.read(LONGEST_HEADER))
     line = next(iter(text.splitlines()), "")
     if not line.strip():
         raise SordinoError(f"{path} should begin with a header of column names, but got an empty line; add the names.")
@@ -88,6 +88,25 @@ def _header(path: Path, separator: str | None) -> tuple[list[str], str]:
     names = [name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=sign))]
     _check_names(names, path)
     return names, sign
+
+
+def _text(path: Path, first: bytes) -> str:
+    """The first bytes of a file as text; the last sign may be cut off."""
+    if first.startswith(b"PK"):
+        raise SordinoError(
+            f"{path} should be a CSV file, but got a ZIP archive, as spreadsheets are; save the sheet as CSV."
+        )
+    if b"\0" in first:
+        raise SordinoError(f"{path} should be text in UTF-8, but got zero bytes, as UTF-16 has; save it as UTF-8.")
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(first)
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, first[: error.start].count(b"\n") or None) from error
+
+
+def _not_unicode(path: Path, row: int | None) -> SordinoError:
+    where = f"in row {row} below the header" if row else "in its header"
+    return SordinoError(f"{path} should be text in UTF-8, but got other bytes {where}; save it as UTF-8.")
 
 
 def _check_names(names: list[str], path: Path) -> None:

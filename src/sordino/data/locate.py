@@ -113,6 +113,10 @@ def _found(source: str) -> KnownSource:
     existing = next((place for place in (there, path, stored) if place.exists()), None)
     if existing is not None:
         return _recognise(existing)
+    if "://" in source:
+        raise SordinoError(
+            f"[data] source {shown(source)} is an address, and nothing is fetched; save the file, and name its path."
+        )
     if looks_like_path:
         raise SordinoError(
             f"There is no file or folder {shown(str(there))}; check the path, or put it into {_stored()} (${FOLDER_VARIABLE})."
@@ -127,7 +131,10 @@ def _recognise(path: Path) -> KnownSource:
             f"{path} has no class sub-folders and no known data files; make one sub-folder of images for each class."
         )
     if format_name is None:
-        raise SordinoError(f"{path} is of no known format; use one of {', '.join(member.name for member in FORMATS)}.")
+        raise SordinoError(
+            f'{path} is of no known format; save a table as .csv or .parquet (spreadsheets have that under "save as"), arrays as .npz, '
+            "and images in a folder with one sub-folder for each class."
+        )
     return KnownSource(name=_name(path), format=format_name, path=path)
 
 

@@ -16,6 +16,7 @@ from sordino.data.held import Reader
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.settings import SourceSettings
 from sordino.data.table import Table
+from sordino.sentences import first_line
 
 WANTED = "a pandas or polars frame, a pair (inputs, labels) of arrays, a torch Dataset, or the path of a file"
 
@@ -40,10 +41,17 @@ def to_table(given: Any, what: str, settings: SourceSettings) -> Table:
     """A frame as a table, its rows numbered from the first."""
     from pandas import DataFrame
 
-    frame: DataFrame = given.to_pandas() if hasattr(given, "to_pandas") else DataFrame(given)
+    known = given.collect() if hasattr(given, "collect") else given
+    try:
+        frame: DataFrame = known.to_pandas() if hasattr(known, "to_pandas") else DataFrame(known)
+    except ValueError as error:
+        raise SordinoError(
+            f"{what} should have columns of one length ({first_line(error)}); make them agree."
+        ) from error
     if frame.empty:
         raise SordinoError(f"{what} holds no rows; give at least one.")
-    return Table(frame=frame.rename(columns=str).reset_index(drop=True), file=what, dialect=settings.dialect)
+    called = what[0].lower() + what[1:]
+    return Table(frame=frame.rename(columns=str).reset_index(drop=True), file=called, dialect=settings.dialect)
 
 
 def _frame(given: Any, what: str, settings: SourceSettings) -> Raw:

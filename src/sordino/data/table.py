@@ -55,7 +55,7 @@ class Table:
 
     def labels(self, name: str, class_names: tuple[str, ...]) -> Array:
         """The target as class numbers where it holds numbers, else as words to be looked up among the class names."""
-        cells = self.cells(name, "and [data.options] label_column names it")
+        cells = self.cells(name, "and [data.options] label_column names it, or label in Data(...)")
         known = cells.words.isin(list(class_names)).to_numpy(dtype=bool)
         cells.refuse_missing(
             "a row without a label cannot be learnt from, so fill it or drop the row", cells.is_missing & ~known
@@ -76,7 +76,7 @@ class Table:
 
     def targets(self, name: str, target: Target) -> Array:
         """The target in its own unit, where it is a number."""
-        return target.of_cells(self.cells(name, "and [data.options] label_column names it"))
+        return target.of_cells(self.cells(name, "and [data.options] label_column names it, or label in Data(...)"))
 
     def clients(self, name: str) -> Array:
         """Whose each row is: numbers where all are written as plain whole numbers, else words."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sordino.core import Private
+from sordino.core import Private, SordinoError
 from sordino.data.client_names import group_names
 from sordino.data.evaluation_rows import Charged
 from sordino.data.examples import Examples
@@ -158,6 +158,11 @@ def client_count(resolved: Resolved, groups: Mapping[str, int]) -> int:
     data = resolved.experiment.data
     column = resolved.source.client_column or ""
     if data.partition == {"name": "column"} and column in groups:
+        if data.clients not in (1, groups[column]):
+            raise SordinoError(
+                f"[data] clients = {data.clients}, but the client column {column!r} holds {groups[column]} different values, and each is "
+                'a client; leave clients out, or set partition = { name = "column", merge = true } to share out fewer.'
+            )
         return groups[column] - data.late_clients
     return data.clients - data.late_clients
 

@@ -46,10 +46,15 @@ class Overseer:
     _head: str = field(default="", init=False)
     _epsilon: dict[View, float] = field(default_factory=dict, init=False)
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to look at."""
+        return RunRecord(self.folder).experiment.exists()
+
     def look(self) -> dict[str, Any]:
         """Rounds, ε of each view so far, and each node's state, bytes and last sign of life."""
         record = RunRecord(self.folder)
-        if not record.experiment.exists():
+        if not self.begun:
             raise SordinoError(f"A run was expected in {self.folder}, but it holds none; check the path.")
         found = record.read_experiment()
         experiment = found["experiment"]

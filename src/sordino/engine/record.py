@@ -33,6 +33,7 @@ from sordino.files import (
 from sordino.kernels.native import FORMS, OFF, SWITCH, form
 from sordino.methods.method import State
 from sordino.privacy.ledger_file import read_book
+from sordino.sentences import shown
 
 MODEL, PREDICTION = "model.safetensors", "prediction.json"
 RELEASE = "release"
@@ -252,6 +253,10 @@ def _json_file(content: dict[str, Any]) -> bytes:
 def read_summary(folder: Path) -> dict[str, Any]:
     """The summary of a finished run, or of the part of one that may be published, given that folder."""
     path = folder / "summary.json"
+    if not folder.is_dir():
+        raise SordinoError(
+            f"There is no folder {shown(str(folder))}; give that of a run or a sweep, such as runs/NAME."
+        )
     if not path.exists():
         raise SordinoError(
             f"{folder} holds no finished run (summary.json is missing); finish it with `sordino run ... --resume`."

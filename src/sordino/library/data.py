@@ -67,7 +67,7 @@ class Data:
             "source": str(self.train) if _is_named(self.train) else TRAIN,
             "visibility": self.visibility,
             "clients": self.clients,
-            **({} if self._partition is None else {"partition": self._partition}),
+            **({} if self.partition is None else {"partition": _plain(self.partition)}),
             **({} if self.test is None else {"test": self._test}),
             "options": {**self._said, **self.options},
         }
@@ -81,12 +81,6 @@ class Data:
         if self.test is not None and not _is_said(self.test) and not _is_named(self.test):
             found[TEST] = reader_of(self.test, "The test data")
         return found
-
-    @property
-    def _partition(self) -> str | dict[str, Any] | None:
-        if self.partition is not None:
-            return self.partition if isinstance(self.partition, str) else dict(self.partition)
-        return "column" if self.client is not None or self.owners is not None else None
 
     @property
     def _test(self) -> Any:
@@ -107,6 +101,10 @@ class Data:
             "target": None if self.target is None else dict(self.target),
         }
         return {name: value for name, value in said.items() if value is not None}
+
+
+def _plain(partition: str | Mapping[str, Any]) -> str | dict[str, Any]:
+    return partition if isinstance(partition, str) else dict(partition)
 
 
 def _is_named(given: object) -> bool:

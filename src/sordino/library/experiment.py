@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from sordino.core import SordinoError
 from sordino.data.held import holding as holding_data
@@ -25,12 +25,42 @@ from sordino.methods import METHODS
 from sordino.models import MODELS
 from sordino.outside import HELD_MODULE, holding, maker
 from sordino.pretrain import STARTS
+from sordino.settings import validated
 from sordino.tuning import TUNINGS
 
 if TYPE_CHECKING:
     from sordino.registry import Registry
 
-Privacy, Engine = PrivacySection, EngineSection
+
+class Privacy(PrivacySection):
+    __doc__ = PrivacySection.__doc__
+
+    if not TYPE_CHECKING:  # editors complete the settings of the section
+
+        def __init__(self, **settings: Any) -> None:
+            with _sentences(PrivacySection, settings, "privacy"):
+                super().__init__(**settings)
+
+
+class Engine(EngineSection):
+    __doc__ = EngineSection.__doc__
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None:
+            with _sentences(EngineSection, settings, "engine"):
+                super().__init__(**settings)
+
+
+@contextmanager
+def _sentences(kind: type[BaseModel], settings: Mapping[str, Any], where: str) -> Iterator[None]:
+    """What is wrong with a section's settings, in the words that a file gets."""
+    try:
+        yield
+    except ValidationError:
+        validated(kind, settings, where=where)
+        raise
+
 
 Part = str | Mapping[str, Any] | object
 """A member of an axis: its name, a table with name and settings, an object of its class, or a class of one's own."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from sordino.library.accountant import Accountant, gaussian_step, noise_multipli
 from sordino.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from sordino.privacy.samplers import poisson_batch
 from sordino.privacy.streams import stream_id
+from sordino.sentences import shown, with_article
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -32,6 +35,7 @@ def make_private(
     batch_size: int | None = None,
     clip_norm: float = 1.0,
     loss: Loss = cross_entropy_per_example,
+    physical_batch: int | None = None,
     seed: int | None = None,
 ) -> PrivateLoop:
     """A private form of a loop over `data` that trains `model` by `optimizer`.
@@ -53,6 +57,7 @@ def make_private(
         batch_size: examples in a batch, on average; taken from a DataLoader.
         clip_norm: the largest norm of one example's gradient.
         loss: of outputs and targets, one number for each example; cross-entropy where none is given.
+        physical_batch: examples whose gradients are in memory at once; changes no result, where a whole batch does not fit.
         seed: makes batches and noise repeatable, for tests alone: whoever knows it can take the noise away.
 
     Formal guarantee: under zero-out neighbours, every step releases the sum of a fresh Poisson batch's clipped gradients with
@@ -60,6 +65,12 @@ def make_private(
     """
     if (epsilon is None) == (noise is None):
         raise SordinoError("make_private needs epsilon (the target) or noise, but got both or neither; give one.")
+    _check("epsilon", 1.0 if epsilon is None else epsilon, "a number above 0", lambda one: one > 0)
+    _check("noise", noise or 0.0, "a number from 0 on", lambda one: one >= 0)
+    _check("delta", delta, "a number from 0 on and below 1", lambda one: 0 <= one < 1)
+    _check("epochs", epochs, "a whole number from 1 on", lambda one: one >= 1, kind=int)
+    _check("clip_norm", clip_norm, "a number above 0, of which a usual one is 1", lambda one: one > 0)
+    _check("physical_batch", physical_batch or 1, "a whole number from 1 on", lambda one: one >= 1, kind=int)
     return PrivateLoop(
         model,
         optimizer,
@@ -71,6 +82,7 @@ def make_private(
         batch_size=batch_size,
         clip_norm=clip_norm,
         loss=loss,
+        physical_batch=physical_batch,
         source=SecureNoise() if seed is None else SeededNoise(seed),
     )
 
@@ -91,12 +103,17 @@ class PrivateLoop:
         batch_size: int | None,
         clip_norm: float,
         loss: Loss,
+        physical_batch: int | None,
         source: NoiseSource,
     ) -> None:
-        if not (clip_norm > 0 and math.isfinite(clip_norm)):
-            raise SordinoError(f"clip_norm should be a number above 0, but got {clip_norm}; a usual one is 1.")
         self._rows, self._collate, batch = _taken_apart(data, batch_size)
         self._optimizer, self._source, self._delta, self._clip = optimizer, source, delta, clip_norm
+        self._at_once = physical_batch
+        if delta * len(self._rows) >= 1:
+            warnings.warn(
+                f"δ = {delta:g} is not below 1/{len(self._rows)}, one over the number of examples, so ε promises little; lower delta.",
+                stacklevel=3,
+            )
         self.rate = min(1.0, batch / len(self._rows))
         """The chance that an example is in a batch."""
         self.steps_per_epoch = max(1, round(1 / self.rate))
@@ -111,6 +128,23 @@ class PrivateLoop:
             self.noise = noise_multiplier(epsilon=target, delta=delta, steps=steps, rate=self.rate)
         self._accountant, self._steps = Accountant(), 0
         self._given: Sequence[Tensor] | None = None
+
+    def state_dict(self) -> dict[str, float]:
+        """What a checkpoint needs besides those of model and optimizer, to go on another day with the steps counted."""
+        return {"steps": self._steps, **self._terms}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Go on where `state_dict` was taken; refuses one that was trained under other terms."""
+        if {**state, "steps": 0} != {**self._terms, "steps": 0}:
+            raise SordinoError(
+                f"The checkpoint was made with {_listed(state)}, but this loop has {_listed(self._terms)}; call make_private as before."
+            )
+        self._accountant, self._steps = Accountant(), int(state["steps"])
+        self._accountant.add(gaussian_step(self.noise, self.rate), times=self._steps)
+
+    @property
+    def _terms(self) -> dict[str, float]:
+        return {"noise": self.noise, "rate": self.rate, "clip_norm": self._clip}
 
     @property
     def epsilon(self) -> float:
@@ -150,7 +184,10 @@ class PrivateLoop:
                 "make_private returned, and pass its inputs and targets on."
             )
         self._given = None
-        self._release(self._gradients.sum(inputs, targets, clip_norm=self._clip).total)
+        size = self._at_once or len(inputs)
+        parts = zip(inputs.split(size), targets.split(size), strict=True)
+        sums = [self._gradients.sum(rows, aims, clip_norm=self._clip).total for rows, aims in parts]
+        self._release(torch.stack(sums).sum(0) if len(sums) > 1 else sums[0])
 
     def _release(self, total: Tensor) -> None:
         """Charge, add noise, and let the optimizer take its step."""
@@ -173,6 +210,15 @@ class PrivateLoop:
         self._optimizer.zero_grad(set_to_none=True)
 
 
+def _check(name: str, value: Any, expected: str, fits: Callable[[Any], bool], kind: Any = Real) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or not fits(value):
+        raise SordinoError(f"make_private needs {name} to be {expected}, but got {shown(value)}; correct it.")
+
+
+def _listed(terms: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in terms.items() if name != "steps")
+
+
 def _taken_apart(data: Any, batch_size: int | None) -> tuple[Any, Callable[[list[Any]], Any], int]:
     """The rows, how they are put together, and how many are expected in a batch."""
     loader = data if isinstance(data, DataLoader) else None
@@ -184,7 +230,14 @@ def _taken_apart(data: Any, batch_size: int | None) -> tuple[Any, Callable[[list
         )
     if size is None or size < 1:
         raise SordinoError(f"make_private needs batch_size, a whole number from 1 on, but got {size}; give one.")
-    return rows, default_collate if loader is None else loader.collate_fn, size
+    collate = default_collate if loader is None else loader.collate_fn
+    first = collate([rows[0]])
+    if not isinstance(first, tuple | list) or len(first) != 2 or not all(isinstance(part, Tensor) for part in first):
+        raise SordinoError(
+            f"make_private needs batches that are pairs (inputs, targets) of tensors, but got {with_article(type(first).__name__)}; let "
+            "the Dataset give such pairs, or the DataLoader's collate_fn make them."
+        )
+    return rows, collate, size
 
 
 def _optimised(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:

@@ -28,7 +28,7 @@ from sordino.nodes.keys import NodeKey
 from sordino.nodes.pages import kit_readme, node_toml
 from sordino.nodes.roster import check_name
 from sordino.sentences import first_line
-from sordino.settings import validated
+from sordino.settings import not_toml, validated
 
 NODE, KEY, PUBLIC, LIMITS, README = "node.toml", "node.key", "node.pub", "limits.toml", "README.md"
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -118,4 +118,4 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise SordinoError(f"{path} cannot be read ({first_line(error)}); check the path.") from error
     except (ValueError, RecursionError) as error:
-        raise SordinoError(f"{path} is not valid TOML in UTF-8: {first_line(error)}.") from error
+        raise SordinoError(not_toml(path, error)) from error

@@ -139,7 +139,7 @@ def _central(uses: Uses, mechanism: Mechanism, noise_multiplier: float, sampler:
 
     if uses == "each":
         raise SordinoError(
-            "This method uses uploads one by one, which noise = 'central' leaves bare; choose noise = 'local' or 'distributed'."
+            "This method uses uploads one by one, which [privacy] noise = 'central' leaves bare; choose noise = 'local' or 'distributed'."
         )
     event = sampler.event(mechanism.event(noise_multiplier))
     why = "the server adds the noise to the sum before anyone else sees it"

@@ -56,7 +56,7 @@ class CohortSampler(ABC):
         if not 0 < self.expected_cohort <= self.smallest_pool:
             pools = f" ({self.period} pools take turns under the participation cap)" if self.period > 1 else ""
             raise SordinoError(
-                f"A cohort of {self.expected_cohort:g} was asked for, but at most {self.smallest_pool} clients can be "
+                f"[privacy] expected_cohort asks for {self.expected_cohort:g}, but at most {self.smallest_pool} clients can be "
                 f"drawn in a round{pools}; lower expected_cohort or add clients."
             )
 

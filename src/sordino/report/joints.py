@@ -9,8 +9,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
 
-PIECES = re.compile(r"[^\s._=,/:-]*[\s._=,/:-]*")
-"""A word and the signs behind it."""
+PIECES = re.compile(r"(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\s._=,/:-])*[\s._=,/:-]*")
+"""A word or a number, and the signs behind it."""
 WORDS = re.compile(r"\S+\s*")
 
 

@@ -77,7 +77,9 @@ def _declared(table: Table, settings: SourceSettings) -> dict[str, Column | None
         return dict(settings.declared_columns)
     names = settings.columns or [name for name in map(str, table.frame.columns) if name not in apart]
     if not names:
-        raise SordinoError(f"{table.file} has no column besides label and client; add the columns to learn from.")
+        raise SordinoError(
+            f"There is no column in {table.file} besides label and client; add the columns to learn from."
+        )
     return {name: _category(name, settings.categories) for name in names}
 
 

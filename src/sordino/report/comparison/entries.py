@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +61,26 @@ def make_entries(axis: Axis, *, by: str, view: View) -> list[Entry]:
     groups: dict[str, dict[Hashable, Run]] = {}
     for run in axis.runs:
         _add(groups.setdefault(run.key, {}), run)
-    varied = {name: varying([runs]) for name, runs in _contestants(axis.runs, by).items()}
+    varied = {name: _described(runs) for name, runs in _contestants(axis.runs, by).items()}
     entries = [_entry(runs, axis, by, view, varied) for runs in groups.values()]
-    return sorted(entries, key=lambda entry: (entry.epsilon, -entry.mean))
+    return sorted(_told_apart(entries), key=lambda entry: (entry.epsilon, -entry.mean))
+
+
+def _described(runs: Sequence[Run]) -> list[str]:
+    """Settings by which the runs of one contestant are called: the case, where there are several, stands for all that goes with it."""
+    varied = varying([runs])
+    cases = "case" in varied and all("case" in run.settings for run in runs)
+    return ["case", *varying(_contestants(runs, "case").values())] if cases else varied
+
+
+def _told_apart(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Entries of one label and one ε, as ∞ in the server's view, are told apart by what was asked for."""
+    alike = Counter((entry.label, entry.epsilon) for entry in entries)
+    for entry in entries:
+        asked = next(iter(entry.runs.values())).settings
+        level = [f"{_short(key)}={_text(asked[key])}" for key in PRIVACY_LEVEL if asked.get(key) is not None]
+        apart = alike[entry.label, entry.epsilon] > 1
+        yield dataclasses.replace(entry, label=", ".join([entry.label, *level])) if apart else entry
 
 
 def _add(runs: dict[Hashable, Run], run: Run) -> None:

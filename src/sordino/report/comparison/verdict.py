@@ -33,7 +33,7 @@ def judge(entries: Sequence[Entry], *, budget: float | None, by: str) -> Verdict
     budget = smallest_common_budget(entries) if budget is None else budget
     compared = within(entries, budget)
     found = differences({entry.label: entry.figures for entry in compared})
-    winner, sentence = _decide(compared, found, by)
+    winner, sentence = _decide(compared, found, by) if compared else (None, _nobody(entries))
     at = "Where nothing is promised (ε = ∞)" if math.isinf(budget) else f"At ε ≤ {budget:.4g}"
     return Verdict(budget=budget, compared=compared, differences=found, winner=winner, sentence=f"{at}, {sentence}")
 
@@ -55,9 +55,13 @@ def within(entries: Iterable[Entry], budget: float) -> list[Entry]:
     return sorted(chosen.values(), key=lambda entry: -entry.mean)
 
 
+def _nobody(entries: Sequence[Entry]) -> str:
+    least = min((entry.epsilon for entry in entries), default=math.inf)
+    told = "no run promises anything in this view" if math.isinf(least) else f"the smallest ε of any is {least:.4g}"
+    return f"there is no run, and {told}; ask for a larger --epsilon, or run at this budget."
+
+
 def _decide(compared: Sequence[Entry], found: Sequence[Difference], by: str) -> tuple[str | None, str]:
-    if not compared:
-        return None, "there is no run; ask for a larger --epsilon, or run at this budget."
     leader = compared[0]
     rivals = _best_of_others(compared, leader)
     if not rivals:
