@@ -1,9 +1,10 @@
 """Where does sharing an extractor beat heads alone? `python -m benchmarks.studies.at_scale.personalised --out DIR`.
 
-EMNIST-47 at 14 pixels, five classes and 31 rows a client, an extractor of 16,960 numbers, 5 rounds in which everyone takes part, ε = 1
-for whole clients at δ = 1e-4. The noise of a sum is spread over its clients, so their number decides: 1,600 or 400; and, with 400, a
-public start (Fashion-MNIST). The clip is chosen for CENTAUR with 1,600 clients, on rows that they keep from training. Then the methods are
-compared with heads alone, and with sharing without noise as the ceiling. `--large` is one pair at the paper's full size.
+EMNIST-47 at 14 pixels, five classes and 31 rows a client, an extractor of 16,960 numbers, 10 rounds in which everyone takes part, whole
+clients hidden at δ = 1e-4. The noise of a mean falls with the number of clients times ε, so that decides: 400 clients at ε = 1 and 4, and
+1,600 at ε = 1, which have about the noise of 400 at ε = 4. A public start (Fashion-MNIST) is the third axis. The clip is chosen for
+CENTAUR with 400 clients at ε = 4, on rows that they keep from training. Then methods are compared with heads alone, and with sharing
+without noise as the ceiling. `--large` is one pair at the paper's full size.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from benchmarks.studies.study import Cell
 
 FILE = "personalised/small-study.toml"
 ROWS = 31
-CLIPS = (0.1, 0.3, 1.0)
-PUBLIC = '{name="standard",epochs=10,keep_head=false,seed=0,data={source="fashion_mnist",visibility="public",limit=20000,resize=14}}'
-STARTS = {"scratch": '{name="scratch"}', "public start": PUBLIC}
-PLACES = ((1600, "scratch"), (400, "scratch"), (400, "public start"))
+CLIPS = (0.3, 1.0, 3.0)
 CLIP = "clip"
 """The one group of candidates."""
-HEADS = "head_epochs=4,head_batch_size=100,head_learning_rate=0.1"
+PUBLIC = (
+    '{name="standard",epochs=10,keep_head=false,seed=0,'
+    'data={source="fashion_mnist",visibility="public",limit=20000,resize=14}}'
+)
+STARTS = {"scratch": '{name="scratch"}', "public start": PUBLIC}
+HEADS = "head_epochs=8,head_batch_size=100,head_learning_rate=0.5"
 LOCAL = "epochs=2,batch_size=100,learning_rate=0.2"
-"""A rate at which a client's update is about as long as the clip: noise follows the clip, and the signal follows the rate."""
+"""Rates at which heads keep up, and a client's update is longer than the clip: noise follows the clip, and the signal follows the rate."""
 METHODS = ("centaur", "dp-pfeddsu", "ppsgd", "pmtl-ft", "dp-fedavg-fb")
-"""Those that decide come first."""
+FEWER = METHODS[:2]
+ALONE = '"centaur",extractor="frozen"'
+NO_NOISE = 'privacy={noise_multiplier=0.0,clip_norm=1.0,sampler="everyone",delta=1e-4}'
 
 
-def cell(name: str, method: str, clients: int, start: str, *changes: str) -> Cell:
+def cell(name: str, method: str, clients: int, epsilon: str, *changes: str, start: str = "scratch") -> Cell:
     return Cell(
-        name=f"{name} N={clients} {start}",
+        name=f"{name} N={clients} ε={epsilon} {start}",
         file=FILE,
         changes=(
             f"method={{name={method},{LOCAL},{HEADS}}}",
@@ -41,7 +46,8 @@ def cell(name: str, method: str, clients: int, start: str, *changes: str) -> Cel
             f"data.options={{resize=14,limit={clients * ROWS}}}",
             "model.hidden=[64,64]",
             f"start={STARTS[start]}",
-            "rounds=5",
+            "rounds=10",
+            f"privacy.epsilon={epsilon}",
             "privacy.delta=1e-4",
             *changes,
         ),
@@ -51,14 +57,27 @@ def cell(name: str, method: str, clients: int, start: str, *changes: str) -> Cel
 def candidates() -> dict[str, list[Cell]]:
     kept = "data.client_split={validation=0.2,test=0.0}"
     return {
-        CLIP: [
-            cell(f"tried C={clip:g}", '"centaur"', *PLACES[0], f"privacy.clip_norm={clip}", kept) for clip in CLIPS
-        ]
+        CLIP: [cell(f"tried C={clip:g}", '"centaur"', 400, "4", f"privacy.clip_norm={clip}", kept) for clip in CLIPS]
     }
 
 
 def cells(winners: Winners) -> list[Cell]:
-    return [one for place in PLACES for one in _at(*place, winners)]
+    """Heads alone and the ceiling do not know ε, and are told once for each number of clients and start."""
+    clip = next(change for change in winners[CLIP].changes if change.startswith("privacy.clip_norm="))
+
+    def compared(clients: int, epsilon: str, methods: Sequence[str] = METHODS, start: str = "scratch") -> list[Cell]:
+        return [cell(method, f'"{method}"', clients, epsilon, clip, start=start) for method in methods]
+
+    return [
+        cell("heads alone", ALONE, 400, "4"),
+        *compared(400, "4"),
+        cell("no noise", '"centaur"', 400, "4", NO_NOISE),
+        *compared(400, "1"),
+        cell("heads alone", ALONE, 400, "4", start="public start"),
+        *compared(400, "4", FEWER, "public start"),
+        cell("heads alone", ALONE, 1600, "1"),
+        *compared(1600, "1", FEWER),
+    ]
 
 
 def full_size() -> list[Cell]:
@@ -69,19 +88,6 @@ def full_size() -> list[Cell]:
         Cell(name=f"ResNet-20 {name}", file="personalised/table2-cifar10-s5.toml", changes=(f"method={method}", *few))
         for name, method in methods.items()
     ]
-
-
-def _at(clients: int, start: str, winners: Winners) -> list[Cell]:
-    clip = next(change for change in winners[CLIP].changes if change.startswith("privacy.clip_norm="))
-    alone = cell("heads alone", '"centaur",extractor="frozen"', clients, start)
-    ceiling = cell(
-        "no noise",
-        '"centaur"',
-        clients,
-        start,
-        'privacy={noise_multiplier=0.0,clip_norm=1.0,sampler="everyone",delta=1e-4}',
-    )
-    return [alone, ceiling, *(cell(method, f'"{method}"', clients, start, clip) for method in METHODS)]
 
 
 def quick(one: Cell) -> Sequence[str]:
