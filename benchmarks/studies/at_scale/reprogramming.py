@@ -1,7 +1,7 @@
 """Does reprogramming beat a new last layer? `python -m benchmarks.studies.at_scale.reprogramming --out DIR [--only MR]`.
 
 EfficientNet-Lite0 at 224 pixels, three clients, batches of 256, z = 1.1 and η = 0.15 as the paper prints them; nothing is tuned, for any
-method. A round of MR takes 48 seconds of one core, so the cells that decide are on blood cells in equal shares, with 20 rounds, 6,000
+method. A round of MR takes about 48 seconds of one core, so the cells that decide are on blood cells in equal shares, with 20 rounds, 6,000
 rows and 1,000 test rows: BL-PF defended and as published, and MR. `--large` has 100 rounds and all rows, CIFAR-10 too, all four methods,
 and also 45:9:1 and class groups; `--only "cifar10 iid"` runs a part of it.
 """
