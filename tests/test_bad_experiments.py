@@ -57,6 +57,20 @@ REFUSED = {
     "images larger than memory": ("data.options={resize=10000}", "would take .* GB"),
     "means that fit no channel": ("data.options={mean=[0.1, 0.2]}", "mean lists 2 numbers"),
     "a class too few": ("data.options={classes=9}", "a label 9, outside 0 to 8"),
+    "a public share of everything": ("data.options={public_share=1.0}", "public_share"),
+    "no shard for a client": (
+        "data.partition={name='shards', shards_per_client=0}",
+        "shards_per_client must be at least 1",
+    ),
+    "a shortcut of no kind": ("model={name='resnet20', shortcuts='long'}", r"In \[model\], shortcuts should be"),
+    "heads over nothing": (
+        "method={name='dp-pfeddsu', head_extractor='none'}",
+        r"In \[method\], head_extractor should be",
+    ),
+    "directions by no rule": (
+        "privacy.mechanism={name='gep', public={source='digits'}, directions='all'}",
+        "directions should be",
+    ),
     "a partition that cannot be": ("data.partition={name='quantity', ratios=[1, 2, 3, 4, 5]}", "5 ratios cannot be repeated"),
     "a partition of too few rows": ("data.partition={name='dirichlet', min_examples=500}", "12 clients cannot each hold 500"),
     "a bare name of no partition": ("data.partition='iidd'", "no partitioner called 'iidd'; did you mean 'iid'"),

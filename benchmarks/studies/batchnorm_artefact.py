@@ -7,7 +7,7 @@ Nothing is tuned.
 
 from __future__ import annotations
 
-from benchmarks.studies.planned import Study
+from benchmarks.studies.planned import Study, Winners
 from benchmarks.studies.study import Cell
 
 SCALE = (
@@ -25,9 +25,11 @@ FILES = {
 }
 
 
-def cells() -> list[Cell]:
+def cells(winners: Winners) -> list[Cell]:
     return [Cell(name=name, file=file, changes=SCALE) for name, file in FILES.items()]
 
 
+STUDY = Study(name="BatchNorm artefact", file="batchnorm_artefact", cells=cells, quick=lambda cell: QUICK)
+
 if __name__ == "__main__":
-    Study(name="BatchNorm artefact", cells=lambda winners: cells(), quick=lambda cell: QUICK).main()
+    STUDY.main()

@@ -8,6 +8,7 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
 - `--quick` chooses in one group and runs a few cells of all kinds, at toy size, into DIR/quick, to see that the study works; its
   figures mean nothing;
 - `--report` prints what is there, and says how many of how many runs that is;
+- `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
 - `--again 2` runs two of the reported runs again, drawn by lot (the lot is the present commit's name, so that nobody can choose), and
   holds what they give now against what was kept.
 """
@@ -75,6 +76,8 @@ class Study:
     """What is reported, given the winners."""
     candidates: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
     choose_by: Callable[[Path], float] = validation
+    large: Sequence[Cell] = ()
+    """Cells of the paper's own size, hours each, which are run and reported when asked for."""
     figures: Figures = accuracy
     seeds: Sequence[int] = (1, 2, 3)
     choosing_seeds: Sequence[int] = (101,)
@@ -90,13 +93,17 @@ class Study:
         )
         parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
         parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
+        parser.add_argument(
+            "--large", action="store_true", help="the cells of the paper's own size instead, hours each"
+        )
         parser.add_argument("--only", default="", help="only cells whose name contains this, and the choices they need")
         parser.add_argument("--again", type=int, default=0, metavar="N", help="run N reported runs again, drawn by lot")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
         seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
         kept = None if given.quick else RESULTS / "studies" / f"{self.file}.jsonl"
-        plan = Plan(study=self, out=out, seeds=seeds, toy=given.quick, only=given.only, kept=kept)
+        study = self.at_large() if given.large else self
+        plan = Plan(study=study, out=out, seeds=seeds, toy=given.quick, only=given.only, kept=kept)
         try:
             if given.again:
                 sys.stdout.write(plan.again(given.again, given.jobs) + "\n")
@@ -106,6 +113,10 @@ class Study:
             sys.stdout.write(plan.report() + "\n")
         except SordinoError as error:
             raise SystemExit(str(error)) from error
+
+    def at_large(self) -> Study:
+        """The cells of the paper's own size as a study of their own, in which nothing is chosen."""
+        return replace(self, name=f"{self.name}, large", cells=lambda winners: self.large, candidates={})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,18 +175,15 @@ class Plan:
 
     def report(self) -> str:
         """A line for each cell with all that is there of it, and what was chosen by what."""
-        winners, rows, done = self.winners(), [], 0
+        winners, rows = self.winners(), []
         cells = self._reported(winners)
-        names: list[str] = []
-        for cell in cells:
-            runs = self.of(cell)
-            done += len(runs)
-            if not runs:
-                continue
-            names = names or list(runs[0].figures)
+        made = {cell.name: runs for cell in cells if (runs := self.of(cell))}
+        names = list(dict.fromkeys(name for runs in made.values() for name in runs[0].figures))
+        for cell, runs in made.items():
             views = [f"{max(run.epsilon[view] for run in runs):.3g}" for view in ("public", "server")]
-            spreads = (_spread([run.figures[name] for run in runs]) for name in names)
-            rows.append([cell.name, *spreads, *views, str(len(runs))])
+            spreads = (_spread([run.figures[name] for run in runs if name in run.figures]) for name in names)
+            rows.append([cell, *spreads, *views, str(len(runs))])
+        done = sum(len(runs) for runs in made.values())
         tried = sum(len(group) for group in self._groups.values())
         chosen = "".join(f"\nchosen in {name}: {winners[name].name}" for name in self._groups)
         table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
@@ -293,8 +301,11 @@ def rounds_of(run: Path) -> list[dict[str, Any]]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{100 * statistics.mean(values):.1f} ± {100 * spread:.1f}"
+    """One value has no spread."""
+    if not values:
+        return "–"
+    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.mean(values):.1f}{spread}"
 
 
 def _told(outcome: Outcome) -> str:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.studies import at_scale
+from benchmarks.studies import at_scale, batchnorm_artefact
+from benchmarks.studies.outcomes import fingerprint
 from benchmarks.studies.planned import Plan, Study, validation
 from benchmarks.studies.study import EXAMPLES, Cell
 from sordino.core import SordinoError
@@ -112,6 +113,38 @@ def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
         Plan(study=study(), out=tmp_path, seeds=(1,)).report()
 
 
+def test_large_cells_are_a_study_of_their_own_in_which_nothing_is_chosen(tmp_path):
+    whole = replace(study(), large=[cell("whole", "rounds=3")]).at_large()
+    report = Plan(study=whole, out=tmp_path, seeds=(1, 2)).report()
+    assert report.startswith("small, large: 0 of 2 runs; 0 candidates")
+
+
+def test_one_seed_has_no_spread_and_a_figure_that_a_cell_lacks_is_a_dash(done, tmp_path):
+    *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
+    told = json.loads(chosen)
+    told["figures"] = {"accuracy": 0.5}
+    other = cell("other", "rounds=3")
+    both = replace(study(), cells=lambda winners: [*study().cells(winners), other])
+    plan = Plan(study=both, out=tmp_path, seeds=(1,), kept=tmp_path / "kept.jsonl")
+    more = {
+        **told,
+        "cell": "other",
+        "settings": fingerprint(plan._table(other, 1)),
+        "figures": {"accuracy": 0.6, "chose all": 1.0},
+    }
+    (tmp_path / "kept.jsonl").write_text("\n".join([*tried, json.dumps(told), json.dumps(more)]))
+    report = Plan(study=both, out=tmp_path, seeds=(1,), kept=tmp_path / "kept.jsonl").report()
+    assert "| chosen | 50.0 | – |" in report
+    assert "| other | 60.0 | 100.0 |" in report
+
+
+def test_the_artefact_is_a_study_whose_two_cells_differ_in_the_method_alone():
+    one, other = batchnorm_artefact.STUDY.cells({})
+    assert one.changes == other.changes
+    for each in (one, other):
+        resolve(experiment(read_table(EXAMPLES / each.file, (*each.changes, *batchnorm_artefact.STUDY.quick(each)))))
+
+
 @pytest.mark.parametrize("name", ["fedceo", "personalised", "pretrain_dpfl", "dpadapter", "reprogramming"])
 def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
     module = __import__(f"{at_scale.__name__}.{name}", fromlist=["STUDY"])
@@ -119,6 +152,8 @@ def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
     last = {group: cells[-1] for group, cells in found.candidates.items()}
     cells = [*found.cells(last), *(one for group in found.candidates.values() for one in group)]
     assert len({one.name for one in cells}) == len(cells)
+    assert len({one.name for one in found.large}) == len(found.large)
+    cells += found.large
     assert all("/" not in one.name for one in cells)
     for one in cells[:: max(1, len(cells) // 4)]:
         for changes in (one.changes, (*one.changes, *found.quick(one))):

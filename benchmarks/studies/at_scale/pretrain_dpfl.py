@@ -1,38 +1,49 @@
 """Which part to tune, with real rows and real ε? `python -m benchmarks.studies.at_scale.pretrain_dpfl --out DIR [--only HT]`.
 
-CIFAR-10, the paper's CNN, 10 clients, Dirichlet(1), full batches. β is chosen for each strategy and mechanism on Fashion-MNIST, a public
-stand-in of the same shape, at the middle ε. HT takes minutes; FT and ST are run with T = 20 and 40 for all ε and with T = 128 at the ends
-(about an hour each). `auto` is run with the noise that is drawn and with c2 = 1.
+All 50,000 rows of CIFAR-10 at 16 pixels, the paper's CNN, 10 clients, Dirichlet(1), full batches, T = 20, the ends of the paper's ranges
+of ε. β is chosen for each strategy and mechanism on Fashion-MNIST, a public stand-in: a tenth of the rows at ten times the ε, so that a
+client's mean gradient bears about the same noise. Training from scratch takes the β of full tuning. `auto` reckons with the noise that is
+drawn, or with c2 = 1. `--large` has the paper's 32 pixels, and T = 128.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from benchmarks.studies.planned import Study, Winners, on_proxy
+from benchmarks.studies.planned import Study, Winners, accuracy, on_proxy
 from benchmarks.studies.study import Cell
+from sordino.engine.record import read_summary
 
-EPSILONS = {"gaussian": ("0.3", "0.4", "0.5", "0.6", "0.7", "0.8"), "laplace": ("25", "30", "35", "40", "45", "50")}
+EPSILONS = {"gaussian": ("0.3", "0.8"), "laplace": ("25", "50")}
 STRATEGIES = {"HT": '{name="head"}', "FT": '{name="full"}', "ST": '{name="full"}'}
-BETAS = {"HT": (0.03, 0.1, 0.3, 1.0), "FT": (0.03, 0.1, 0.3), "ST": (0.03, 0.1, 0.3)}
-ROUNDS, LONG = (20, 40), 128
-PROXY = ('data.source="fashion_mnist"', "data.options={channels=3,resize=32}", 'data.visibility="public"')
+BETAS = {"HT": (0.1, 0.3, 1.0), "FT": (0.1, 0.5, 2.0)}
+ROUNDS, LONG = 20, 128
+SIDE, PAPERS_SIDE = 16, 32
+PROXY_ROWS, OF_ALL = 5000, 10
+PROXY = (
+    'data.source="fashion_mnist"',
+    f"data.options={{channels=3,resize={SIDE},limit={PROXY_ROWS}}}",
+    'data.visibility="public"',
+)
 
 
-def cell(name: str, strategy: str, mechanism: str, epsilon: str, rounds: int, beta: str, *changes: str) -> Cell:
-    scratch = ('start={name="scratch"}',) if strategy == "ST" else ()
-    tuning = STRATEGIES.get(strategy, strategy)
+def cell(name: str, strategy: str, mechanism: str, epsilon: str, beta: str, *changes: str, side: int = SIDE) -> Cell:
+    public = f'data={{source="tinyimagenet100",visibility="public",limit=20000,resize={side}}}'
+    scratch = strategy == "ST"
+    start = '{name="scratch"}' if scratch else f'{{name="standard",epochs=10,keep_head=false,seed=0,{public}}}'
     return Cell(
-        name=f"{name} {mechanism} ε={epsilon} T={rounds}",
+        name=f"{name} {mechanism} ε={epsilon}",
         file=f"pretrain-dpfl/cifar10-cnn-{mechanism}.toml",
         changes=(
-            f"tuning={tuning}",
+            f"data.options={{resize={side}}}",
+            f"start={start}",
+            f"tuning={STRATEGIES.get(strategy, strategy)}",
             f"privacy.epsilon={epsilon}",
-            f"rounds={rounds}",
+            f"rounds={ROUNDS}",
             beta,
             "engine.workers=1",
             "engine.evaluate_every=1000",
-            *scratch,
             *changes,
         ),
     )
@@ -41,36 +52,56 @@ def cell(name: str, strategy: str, mechanism: str, epsilon: str, rounds: int, be
 def candidates() -> dict[str, list[Cell]]:
     return {
         f"β of {strategy}, {mechanism}": [
-            cell(f"tried {strategy} β={beta:g}", strategy, mechanism, epsilons[3], 20, f"method.beta={beta}", *PROXY)
+            cell(f"tried {strategy} β={beta:g}", strategy, mechanism, _looser(epsilons[-1]), _beta(beta), *PROXY)
             for beta in BETAS[strategy]
         ]
         for mechanism, epsilons in EPSILONS.items()
-        for strategy in STRATEGIES
+        for strategy in BETAS
     }
 
 
 def cells(winners: Winners) -> list[Cell]:
+    """The cheap ones first."""
     made = []
+    for strategy in STRATEGIES:
+        for mechanism, epsilons in EPSILONS.items():
+            beta = _chosen(winners[f"β of {'HT' if strategy == 'HT' else 'FT'}, {mechanism}"])
+            made += [cell(strategy, strategy, mechanism, epsilon, beta) for epsilon in epsilons]
     for mechanism, epsilons in EPSILONS.items():
-        beta = {name: _beta(winners[f"β of {name}, {mechanism}"]) for name in STRATEGIES}
-        for rounds in (*ROUNDS, LONG):
-            for epsilon in epsilons:
-                ends = rounds < LONG or epsilon in (epsilons[0], epsilons[-1])
-                run = [name for name in STRATEGIES if name == "HT" or ends]
-                made += [cell(name, name, mechanism, epsilon, rounds, beta[name]) for name in run]
-        made += [_auto(mechanism, epsilon, beta["HT"]) for epsilon in (epsilons[0], epsilons[-1])]
-        if mechanism == "gaussian":
-            made += [_auto(mechanism, epsilon, beta["HT"], ",c2=1.0") for epsilon in (epsilons[0], epsilons[-1])]
+        beta = _chosen(winners[f"β of HT, {mechanism}"])
+        for more in ("", ",c2=1.0") if mechanism == "gaussian" else ("",):
+            name, rule = "auto c2=1" if more else "auto", f'{{name="auto",epsilon=0.01{more}}}'
+            made += [cell(name, rule, mechanism, epsilon, beta) for epsilon in epsilons]
     return made
 
 
-def _auto(mechanism: str, epsilon: str, beta: str, more: str = "") -> Cell:
-    name = "auto c2=1" if more else "auto"
-    return cell(name, f'{{name="auto",epsilon=0.01{more}}}', mechanism, epsilon, 20, beta)
+def full_size() -> list[Cell]:
+    """The ends at the paper's 32 pixels with 20 and with 128 rounds, and the β that its example has."""
+    return [
+        cell(f"{rounds} rounds {strategy}", strategy, mechanism, one, _beta(0.4), f"rounds={rounds}", side=PAPERS_SIDE)
+        for rounds in (ROUNDS, LONG)
+        for mechanism, epsilons in EPSILONS.items()
+        for one in epsilons
+        for strategy in STRATEGIES
+    ]
 
 
-def _beta(winner: Cell) -> str:
+def _looser(epsilon: str) -> str:
+    return f"{OF_ALL * float(epsilon):g}"
+
+
+def _beta(beta: float) -> str:
+    return f"method.beta={beta}"
+
+
+def _chosen(winner: Cell) -> str:
     return next(change for change in winner.changes if change.startswith("method.beta="))
+
+
+def figures(run: Path) -> dict[str, float]:
+    """Accuracy, and for `auto` whether it chose to tune the whole model (1) or the head (0)."""
+    choice = read_summary(run)["choice"]
+    return {**accuracy(run), **({"chose all": float(choice["head_rounds"] == 0)} if choice else {})}
 
 
 def quick(one: Cell) -> Sequence[str]:
@@ -83,8 +114,10 @@ STUDY = Study(
     name="Pretrain-DPFL at scale",
     file="pretrain_dpfl",
     cells=cells,
+    large=full_size(),
     candidates=candidates(),
     choose_by=on_proxy,
+    figures=figures,
     quick=quick,
 )
 
