@@ -33,8 +33,10 @@ def slips(verdicts: Sequence[Verdict], path: Path = HISTORY) -> list[str]:
 
 
 def keep(verdicts: Sequence[Verdict], path: Path = HISTORY) -> None:
-    """Add this run's figures to the file."""
+    """Add this run's figures to the file, if it has any."""
     figures = {verdict.target.name: verdict.figure for verdict in verdicts if verdict.figure is not None}
+    if not figures:
+        return
     entry = {
         "date": datetime.date.today().isoformat(),
         "commit": commit(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,16 @@ def token_numbers(texts: Sequence[str], *, vocabulary: int, length: int) -> NDAr
     known: dict[str, int] = {}
     numbers = np.full((len(texts), length), PADDING, np.int64)
     for row, text in enumerate(texts):
-        tokens = words_of(text)[:length]
-        for place, token in enumerate(tokens):
+        for place, token in enumerate(first_words(text, length)):
             if token not in known:
                 known[token] = _number(token, vocabulary)
             numbers[row, place] = known[token]
     return numbers
 
 
-def words_of(text: str) -> list[str]:
-    """Lower-case words and signs."""
-    return _TOKEN.findall(text.lower())
+def first_words(text: str, count: int) -> list[str]:
+    """The first lower-case words and signs; what comes after them is not looked at."""
+    return [found.group() for found in islice(_TOKEN.finditer(text.lower()), count)]
 
 
 def _number(token: str, vocabulary: int) -> int:

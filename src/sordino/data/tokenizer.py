@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.core import SordinoError
 from sordino.data.beside import beside
-from sordino.data.text import PADDING, token_numbers, words_of
+from sordino.data.text import PADDING, first_words, token_numbers
 from sordino.sentences import first_line
 
 LARGEST = 64 << 20
@@ -41,14 +41,14 @@ class Tokenizer:
     def numbers(self, texts: Sequence[str], *, length: int) -> NDArray[np.int64]:
         """The first `length` tokens of each text, padded with 0."""
         found = np.full((len(texts), length), PADDING, np.int64)
-        for row, tokens in enumerate(self._listed(texts) if self.is_list else self._encoded(texts)):
+        for row, tokens in enumerate(self._listed(texts, length) if self.is_list else self._encoded(texts)):
             first = tokens[:length]
             found[row, : len(first)] = np.array(first, np.int64) + 1
         return found
 
-    def _listed(self, texts: Sequence[str]) -> list[list[int]]:
+    def _listed(self, texts: Sequence[str], length: int) -> list[list[int]]:
         other = len(self._words)
-        return [[self._words.get(word, other) for word in words_of(text)] for text in texts]
+        return [[self._words.get(word, other) for word in first_words(text, length)] for text in texts]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         return [encoded.ids for encoded in self._library.encode_batch(list(texts))]

@@ -229,8 +229,8 @@ def window(parts: Sequence[tuple[Losses, int]], tail: float) -> Window:
     centre, variance = 0.0, 0.0
     centred = []
     for part, count in parts:
-        mean = float(part.mass @ places[: len(part.mass)])
-        spread = max(0.0, float(part.mass @ squares[: len(part.mass)]) - mean**2)
+        mean = _dot(part.mass, places[: len(part.mass)])
+        spread = max(0.0, _dot(part.mass, squares[: len(part.mass)]) - mean**2)
         centre += count * (part.start + mean)
         variance += count * spread
         stride = max(1, min(COARSEST_STRIDE, int(math.sqrt(spread) / STRIDES_PER_DEVIATION)))
@@ -256,11 +256,16 @@ def _brought_together(mass: Floats, stride: int) -> Floats:
         return mass
     blocks = np.pad(mass, (0, -len(mass) % stride)).reshape(-1, stride)
     shares = np.arange(stride) / stride
-    upwards = blocks @ shares
+    upwards = np.einsum("ij,j->i", blocks, shares)
     shared = np.zeros(len(blocks) + 1)
     shared[:-1] = blocks.sum(1) - upwards
     shared[1:] += upwards
     return shared
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    """Without BLAS, whose threads add in another order: the same bits in a process with one thread and in one with two."""
+    return float(np.einsum("i,i->", one, other))
 
 
 def _log_moments(mass: Floats, places: Floats, tilts: Floats) -> Floats:
@@ -274,7 +279,7 @@ def _log_moments(mass: Floats, places: Floats, tilts: Floats) -> Floats:
     for number in range(possible):
         if number:
             np.square(powers, out=powers)
-        moments[number] = np.einsum("i,i->", mass, powers)
+        moments[number] = _dot(mass, powers)
     with np.errstate(divide="ignore"):
         logarithms: Floats = np.log(moments)
     return logarithms
