@@ -66,10 +66,8 @@ WHOLE_ONLY = {
 
 FEW = "--set rounds=1 --set data.clients=4"
 FEDCEO = f"{FEW} --set method.epochs=1 --set privacy.expected_cohort=2"
-STEP = (
-    "--set rounds=1 --set model=lenet5 --set start.epochs=1 --set start.warmup_epochs=0 --set method.local_steps=2 "
-    "--set method.batch_size=8"
-)
+STEP = "--set rounds=1 --set model=lenet5 --set start.epochs=1 --set method.local_steps=2 --set method.batch_size=8"
+COLD = f"{STEP} --set start.warmup_epochs=0"
 QUICK = "--iterations 1 --shadows 1 --epochs 1 --batch 1"
 START = "\"start={name='standard',epochs=1,data={source='mnist5k',visibility='public',resize=8,limit=200}}\""
 
@@ -79,7 +77,7 @@ IN_SHORT = {
         "sordino audit runs/NAME": "--budget 1s",
         "sordino audit runs/NAME --publish": "--budget 1s",
         "sordino audit experiment.toml --final-model": "--budget 1s",
-        "sordino attack runs/NAME": QUICK,
+        "sordino attack runs/NAME": f"{QUICK} --no-inversion",
         "sordino attack experiment.toml": QUICK,
         "sordino attack examples/attacks/dlg-fedceo.toml --no-membership --batch 1": QUICK,
     },
@@ -102,8 +100,8 @@ IN_SHORT = {
         "--set rounds=1 --set start=scratch --set model=lenet5 --set tuning.frame=32 --set tuning.image=28 "
         "--set tuning.source_classes=10 --set method.batch_size=8",
         "sordino sweep examples/dpadapter/cifar10-from-standard.toml": STEP,
-        "sordino sweep examples/dpadapter/cifar10-public-part.toml": f"{STEP} --set start.perturbation_batch=20",
-        "sordino sweep examples/dpadapter/cifar10-from-sam.toml --over start.batch_size=25,50,100,200": f"{STEP} "
+        "sordino sweep examples/dpadapter/cifar10-public-part.toml": f"{COLD} --set start.perturbation_batch=20",
+        "sordino sweep examples/dpadapter/cifar10-from-sam.toml --over start.batch_size=25,50,100,200": f"{COLD} "
         "--over start.batch_size=50",
         "sordino sweep examples/pretrain-dpfl/cifar10-resnet20-gaussian.toml": "--set rounds=1 --set start.epochs=1 "
         "--set data.clients=2 --set model=lenet5",
