@@ -86,4 +86,16 @@ INLINE block sum_of_rows(const float *panel, int64_t rows) {
     return sum;
 }
 
+/* memory that is cut into pieces of whole panels */
+typedef struct {
+    float *at; /* none while only the numbers are counted */
+    int64_t used;
+} scratch;
+
+static float *cut(scratch *from, int64_t numbers) {
+    float *piece = from->at ? from->at + from->used : NULL;
+    from->used += panels_of(numbers) * BLOCK;
+    return piece;
+}
+
 #endif

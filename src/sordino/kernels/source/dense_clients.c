@@ -159,17 +159,6 @@ static int train(worker *w, const client *who, const client *then, plan p) {
     return DONE;
 }
 
-typedef struct {
-    float *at; /* none while only the numbers are counted */
-    int64_t used;
-} scratch;
-
-static float *cut(scratch *from, int64_t numbers) {
-    float *piece = from->at ? from->at + from->used : NULL;
-    from->used += panels_of(numbers) * BLOCK;
-    return piece;
-}
-
 static void lay_out(worker *w, const shape *shapes, int64_t most_rows, scratch *from) {
     int64_t widest = 0, largest = 0;
     w->height = height_of(most_rows);

@@ -121,28 +121,19 @@ static void add_biases(const work *w, int64_t rows, float *total) {
     }
 }
 
-static float *cut(float **from, int64_t *used, int64_t numbers) {
-    float *piece = *from ? *from + *used : NULL;
-    *used += panels_of(numbers) * BLOCK;
-    return piece;
-}
-
-/* returns how many numbers of memory are used */
-static int64_t lay_out(work *w, float *memory) {
-    int64_t used = 0;
+static void lay_out(work *w, scratch *from) {
     for (int64_t i = 0; i < w->depth; i++) {
         const given *g = w->given + i;
         const int64_t panels = panels_of(g->outputs);
         layer *l = w->layers + i;
-        l->weight = cut(&memory, &used, panel_at(panels, g->inputs));
-        l->total = cut(&memory, &used, panel_at(panels, g->inputs));
-        l->turned = cut(&memory, &used, i ? panel_at(panels_of(g->inputs), g->outputs) : 0);
-        l->bias = cut(&memory, &used, panels * BLOCK);
-        l->x = cut(&memory, &used, panel_at(panels_of(g->inputs), w->height));
-        l->slopes = cut(&memory, &used, panel_at(panels, w->height));
+        l->weight = cut(from, panel_at(panels, g->inputs));
+        l->total = cut(from, panel_at(panels, g->inputs));
+        l->turned = cut(from, i ? panel_at(panels_of(g->inputs), g->outputs) : 0);
+        l->bias = cut(from, panels * BLOCK);
+        l->x = cut(from, panel_at(panels_of(g->inputs), w->height));
+        l->slopes = cut(from, panel_at(panels, w->height));
         l->is = (dense){g->inputs, g->outputs, l->weight, l->bias};
     }
-    return used;
 }
 
 /* what stays the same for all parts; columns that nobody reads are zero, since odd numbers there would take time */
@@ -199,18 +190,21 @@ int dense_private(const given *shapes, int64_t depth, const float *features, con
               .clip = clip,
               .largest = largest,
               .norms = norms};
+    scratch counted = {0}, room = {0};
     int wrong = DONE;
-    const size_t bytes = w.layers ? lay_out(&w, NULL) * sizeof(float) : 0;
-    float *memory = bytes ? aligned_alloc(LINE_BYTES, bytes) : NULL;
-    if (memory) {
-        lay_out(&w, memory);
+    if (w.layers) {
+        lay_out(&w, &counted);
+        room.at = aligned_alloc(LINE_BYTES, counted.used * sizeof(float));
+    }
+    if (room.at) {
+        lay_out(&w, &room);
         for (int64_t i = 0; i < depth; i++)
             unpack(&w, i);
 #pragma omp parallel num_threads(threads) if (threads > 1)
         add_parts(&w, examples, total, &wrong);
     } else
         wrong = NO_MEMORY;
-    free(memory);
+    free(room.at);
     free(w.layers);
     return wrong;
 }
