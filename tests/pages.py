@@ -6,7 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -113,13 +114,20 @@ def follow(kind: str, text: str, told: str, page: str, *, widest: int | None = N
 def walk(page: str, folder: Path, *, widest: int | None = None) -> None:
     """Do everything that a page says, in this folder; nothing that is printed may be wider than `widest`."""
     told = ""
+    with in_folder(folder) as patch:
+        patch.setenv("COLUMNS", str(widest or 200))
+        for kind, text in blocks(page):
+            told = follow(kind, text, told, page, widest=widest)
+
+
+@contextmanager
+def in_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Work in this folder, where members that lie beside experiments are its own and not those of our examples."""
     _forget_modules_in(ROOT / "examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("COLUMNS", str(widest or 200))
         patch.setattr(sys, "path", [place for place in sys.path if not Path(place).is_relative_to(ROOT / "examples")])
-        for kind, text in blocks(page):
-            told = follow(kind, text, told, page, widest=widest)
+        yield patch
     _forget_modules_in(folder)
 
 

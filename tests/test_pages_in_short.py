@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.page_cuts import IN_SHORT
-from tests.pages import ROOT, done
+from tests.pages import ROOT, done, in_folder
 
 EXPERIMENT = """
 rounds = 2
@@ -40,8 +40,7 @@ def place(tmp_path_factory):
         }
         (folder / "data").mkdir(exist_ok=True)
         np.savez(folder / "data" / f"{name}.npz", **arrays)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with in_folder(folder):
         assert done("sordino run experiment.toml --out runs/NAME")[0] == 0
     return folder
 
@@ -49,9 +48,9 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize(
     ("page", "command", "cut"), COMMANDS, ids=[f"{page}: {command}" for page, command, _ in COMMANDS]
 )
-def test_a_command_of_a_page_runs_in_short(page, command, cut, place, monkeypatch):
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("SORDINO_DATA", str(place / "data"))
+def test_a_command_of_a_page_runs_in_short(page, command, cut, place):
     words = [MEANT.get(word, word) for word in command.replace("DIR/", "runs/NAME/").split()]
-    code, printed = done(" ".join([*words, cut]))
+    with in_folder(place) as patch:
+        patch.setenv("SORDINO_DATA", str(place / "data"))
+        code, printed = done(" ".join([*words, cut]))
     assert code == 0 or (code == 1 and words[1] in VERDICTS), printed
