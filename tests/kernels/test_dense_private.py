@@ -102,8 +102,20 @@ def test_labels_out_of_range_are_left_to_torch():
     layer = nn.Linear(5, 4)
     inputs, labels = batch(8, (5, 4))
     labels[2] = 4
-    placed = [PlacedLayer(layer=layer, weight=0, bias=20)]
-    assert clipped_sum(placed, inputs, labels, clip=CLIP, largest=1e30, total=torch.zeros(24)) is None
+    placed, total = [PlacedLayer(layer=layer, weight=0, bias=20)], torch.zeros(24)
+    assert clipped_sum(placed, inputs, labels, clip=CLIP, largest=1e30, total=total) is None
+    assert not total.any()
+
+
+@pytest.mark.parametrize("rows", [8, 1300])
+def test_what_the_kernel_began_is_not_added_to_what_torch_sums(rows):
+    """A label of -100, which torch leaves out, stops the kernel half-way."""
+    sizes = (33, 17, 40)
+    net, (inputs, labels) = chain(sizes), batch(rows, sizes)
+    labels[rows - 1] = -100
+    found = ClippedGradients(net).sum(inputs, labels, clip_norm=CLIP)
+    right = ClippedGradients(left(chain(sizes))).sum(inputs, labels, clip_norm=CLIP)
+    assert torch.equal(found.total, right.total)
 
 
 def hooked(net):

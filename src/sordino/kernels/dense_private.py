@@ -39,7 +39,7 @@ def clipped_sum(
     """Put the sum of the examples' gradients of cross-entropy, each cut to `clip`, into `total`, which is zero before.
 
     Returns every example's norm in double precision, infinite for one that adds nothing because its norm is beyond `largest` or
-    no number; None where torch has to do it, or to complain.
+    no number; None where torch has to do it, or to complain, and `total` is zero again.
     """
     kernels = library()
     assert kernels is not None
@@ -50,7 +50,10 @@ def clipped_sum(
     wrong = kernels.dense_private(
         *tables, len(layers), *rows, len(inputs), clip, largest, *results, threads(inputs.numel())
     )
-    return None if wrong else norms
+    if wrong:
+        total.zero_()  # other rows were added before the wrong one was met
+        return None
+    return norms
 
 
 def _row(placed: PlacedLayer) -> list[int]:
