@@ -85,7 +85,7 @@ class TimeFirst(nn.Module):
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.lstm, self.head = nn.LSTM(2, 4, batch_first=True), nn.Linear(4, 3)
+        self.lstm, self.head = nn.LSTM(2, 4, batch_first=True, bidirectional=True), nn.Linear(8, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
         outputs, _ = self.lstm(inputs.reshape(len(inputs), 3, 2))

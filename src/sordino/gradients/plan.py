@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sordino.core import SordinoError
 from sordino.gradients.layers import rule_for
+from sordino.gradients.layers.recurrent import NUMBERS_KEPT
 from sordino.gradients.tape import PerExampleLoss, per_example_losses
 
 PROBE_SIZES = (2, 3)
@@ -43,6 +44,8 @@ class _Probe:
     calls: Counter[str]
     leading: dict[str, int]
     uses: Counter[int]
+    within: dict[str, Counter[int]]
+    """How often a call of a recurrent layer uses its parameters by itself."""
     activations: int
 
 
@@ -106,11 +109,12 @@ def _misuse(name: str, parameter: nn.Parameter, probe: _Probe) -> Obstacle | Non
     calls, uses = probe.calls[layer], probe.uses[id(parameter)]
     if calls == 0 and uses == 0:
         return None
-    if calls > 1 or uses > 1:
+    once = probe.within[layer][id(parameter)] if layer in probe.within else 1
+    if calls > 1 or uses > once:
         return Obstacle(kind="reuse", layer=layer, sentence=f"parameter {name!r} is used more than once")
     if calls == 0 or uses == 0:
         return Obstacle(kind="hidden use", layer=layer, sentence=f"parameter {name!r} is used outside its layer's call")
-    if probe.leading[layer] != probe.batch:
+    if probe.leading.get(layer) != probe.batch:
         return Obstacle(
             kind="batch", layer=layer, sentence=f"layer {layer!r} does not see examples in its first dimension"
         )
@@ -118,7 +122,7 @@ def _misuse(name: str, parameter: nn.Parameter, probe: _Probe) -> Obstacle | Non
 
 
 def _probe(model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: Tensor, loss: PerExampleLoss) -> _Probe:
-    probe = _Probe(batch=len(inputs), calls=Counter(), leading={}, uses=Counter(), activations=0)
+    probe = _Probe(batch=len(inputs), calls=Counter(), leading={}, uses=Counter(), within={}, activations=0)
 
     def watch(name: str, layer: nn.Module, stack: ExitStack) -> None:
         def seen(_: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], output: object) -> None:
@@ -128,6 +132,10 @@ def _probe(model: nn.Module, trainable: Sequence[str], inputs: Tensor, targets: 
                 probe.leading[name] = first.shape[0]
             if isinstance(output, Tensor) and not any(layer.children()):
                 probe.activations += output.numel()
+            if isinstance(layer, nn.LSTM) and isinstance(first, Tensor):
+                said = layer.forward(first.detach())[0]
+                probe.within[name] = _uses(said)
+                probe.activations += layer.num_layers * NUMBERS_KEPT * said.numel()
 
         stack.enter_context(layer.register_forward_hook(seen, with_kwargs=True))
 

@@ -18,6 +18,8 @@ PRECISE = (torch.float32, torch.float64)
 """What norms are taken in; under autocast a layer's gradients may arrive in less."""
 
 PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
+LstmOutput = tuple[Tensor, tuple[Tensor, Tensor]]
+"""What it said at every step, and its last state and cell."""
 
 
 class Unbookable(Exception):
@@ -50,6 +52,23 @@ class Tape:
         self._called: set[str] = set()
 
     def capture(
+        self, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> Tensor | LstmOutput:
+        if not isinstance(layer, nn.LSTM):
+            return self._capture(name, layer, args, kwargs, output)
+        if len(args) + len(kwargs) > 1:  # it was handed a state to begin with
+            raise Unbookable(name)
+        return self._capture_lstm(name, layer, args, kwargs, output)
+
+    def _capture_lstm(
+        self, name: str, layer: nn.LSTM, args: tuple[Any, ...], kwargs: dict[str, Any], output: LstmOutput
+    ) -> LstmOutput:
+        """Of a single layer the last state is what it said last, so that its gradient arrives there; others must not have one."""
+        said = self._capture(name, layer, args, kwargs, output[0])
+        state, cell = (_tap(one, partial(_refuse, name)) for one in output[1])
+        return said, (said[:, -1].unsqueeze(0) if layer.num_layers == 1 else state, cell)
+
+    def _capture(
         self, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
     ) -> Tensor:
         inputs = (args[0] if args else kwargs["input"]).detach()
@@ -58,14 +77,7 @@ class Tape:
         self._called.add(name)
         self._pending.add(name)
         capture = Capture(layer, inputs, inputs._version, _group_statistics(layer, output))
-        arrive = partial(self._arrive, name, capture)
-        if output._is_view():
-            output = output.clone()  # an in-place change of a view rewrites the graph around the hook
-        if not output.requires_grad:
-            anchor = output.new_empty(0, dtype=output.dtype).requires_grad_()
-            return _Tap.apply(output, anchor, arrive)  # type: ignore[no-any-return, no-untyped-call]
-        output.register_hook(arrive)
-        return output
+        return _tap(output, partial(self._arrive, name, capture))
 
     def close(self) -> None:
         """A layer that was called and got no gradient is not a zero: its use was not understood."""
@@ -83,6 +95,21 @@ class Tape:
         assert rule is not None
         for parameter, booking in rule(capture, grads, self._requests[name]).items():
             self.bookings[f"{name}.{parameter}" if name else parameter] = booking
+
+
+def _tap(output: Tensor, arrive: Callable[[Tensor], None]) -> Tensor:
+    """The same output, which tells `arrive` its gradient."""
+    if output._is_view():
+        output = output.clone()  # an in-place change of a view rewrites the graph around the hook
+    if not output.requires_grad:
+        anchor = output.new_empty(0, dtype=output.dtype).requires_grad_()
+        return _Tap.apply(output, anchor, arrive)  # type: ignore[no-any-return, no-untyped-call]
+    output.register_hook(arrive)
+    return output
+
+
+def _refuse(name: str, grads: Tensor) -> None:
+    raise Unbookable(name)
 
 
 def record(

@@ -12,6 +12,7 @@ from sordino.gradients.layers.conv import book_conv
 from sordino.gradients.layers.embedding import book_embedding
 from sordino.gradients.layers.linear import book_linear
 from sordino.gradients.layers.norm import book_fixed_norm, book_group_norm, book_instance_norm, book_layer_norm
+from sordino.gradients.layers.recurrent import book_lstm, has_lstm_rule
 from sordino.kernels import Conv2d, GroupNorm
 
 Rule: TypeAlias = Callable[[Capture, Tensor, Request], dict[str, Booking]]
@@ -31,12 +32,15 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.BatchNorm2d: book_fixed_norm,
     nn.BatchNorm3d: book_fixed_norm,
     nn.Embedding: book_embedding,
+    nn.LSTM: book_lstm,
 }
 
 
 def rule_for(layer: nn.Module) -> Rule | None:
     """The layer's rule, or None where only the fallback is right."""
     if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
+        return None
+    if isinstance(layer, nn.LSTM) and not has_lstm_rule(layer):
         return None
     return RULES.get(type(layer))
 

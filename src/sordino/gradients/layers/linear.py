@@ -67,7 +67,7 @@ def book_linear(capture: Capture, grads: Tensor, request: Request) -> dict[str, 
     assert isinstance(capture.layer, nn.Linear)
     inputs = capture.inputs
     if inputs.dim() > 2:
-        return _book_sequence(inputs.flatten(1, -2), grads.flatten(1, -2), request)
+        return book_sequence(inputs.flatten(1, -2), grads.flatten(1, -2), request)
     bookings: dict[str, Booking] = {}
     grad_norms = row_norms(grads, request.order)
     if "weight" in request.wanted:
@@ -77,7 +77,8 @@ def book_linear(capture: Capture, grads: Tensor, request: Request) -> dict[str, 
     return bookings
 
 
-def _book_sequence(inputs: Tensor, grads: Tensor, request: Request) -> dict[str, Booking]:
+def book_sequence(inputs: Tensor, grads: Tensor, request: Request) -> dict[str, Booking]:
+    """The same weight at several positions of each example: both tensors are (examples, positions, numbers)."""
     bookings: dict[str, Booking] = {}
     if "weight" in request.wanted:
         bookings["weight"] = book_weight(LinearContraction(inputs, grads), request)
