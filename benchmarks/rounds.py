@@ -10,7 +10,8 @@ from benchmarks.effort import repeats
 from benchmarks.lockstep import Absent, Contestant, peers_python, serve
 from benchmarks.peers_rounds import PEERS, arguments
 from benchmarks.round_jobs import BATCH, L2_CLIP_NORM, LEARNING_RATE, NOISE_MULTIPLIER, ROUND_JOBS, RoundJob
-from benchmarks.targets import YARDSTICK
+from benchmarks.targets import TORCH_ROUNDS, YARDSTICK
+from sordino.kernels.native import SWITCH
 
 OURS = "sordino"
 NEVER_IDLE = ("flower", "flower, kept lean")
@@ -24,9 +25,13 @@ def measure() -> list[dict[str, object]]:
 
 
 def _rows(job: RoundJob) -> list[dict[str, object]]:
-    """Ours and pfl-research take turns; Flower has blocks of its own, because Ray keeps the cores busy even when idle."""
+    """Ours, with kernels and with torch alone, and pfl-research take turns.
+
+    Flower has blocks of its own, because Ray keeps the cores busy even when idle.
+    """
     dense = len(job.input_shape) == 1
-    seconds: dict[str, list[float]] = {name: [] for name in (OURS, *PEERS, *([YARDSTICK] if dense else []))}
+    names = (OURS, TORCH_ROUNDS, *PEERS, *([YARDSTICK] if dense else []))
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     notes: dict[str, str] = {}
     alone = [[name] for name in seconds if name in NEVER_IDLE]
     together = [name for name in seconds if name not in NEVER_IDLE]
@@ -67,8 +72,9 @@ def _block(job: RoundJob, names: list[str], seconds: dict[str, list[float]], not
 
 
 def _enter(name: str, job: RoundJob) -> Contestant:
-    if name == OURS:
-        return Contestant(["-m", "benchmarks.rounds", job.name])
+    if name in (OURS, TORCH_ROUNDS):
+        variables = {SWITCH: "off"} if name == TORCH_ROUNDS else None
+        return Contestant(["-m", "benchmarks.rounds", job.name], variables=variables)
     if name == YARDSTICK:
         return Contestant(["-m", "benchmarks.arithmetic_yardstick", job.name])
     return Contestant(arguments(name, job.name), python=peers_python())

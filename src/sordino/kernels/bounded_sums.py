@@ -6,14 +6,24 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from sordino.kernels.native import addresses, library, reachable, threads
 
 
 def suits_rows(rows: Sequence[Tensor]) -> bool:
     """Whether kernels can read these: one or more rows of single precision, alike in shape and each in one piece."""
-    return bool(rows) and all(
-        reachable(row) and row.is_contiguous() and row.shape == rows[0].shape and not row.requires_grad for row in rows
+    if not rows or not reachable(rows[0]):
+        return False
+    dtype, device, shape, wrapped = rows[0].dtype, rows[0].device, rows[0].shape, is_functorch_wrapped_tensor
+    return all(
+        row.dtype == dtype
+        and row.device == device
+        and row.shape == shape
+        and row.is_contiguous()
+        and not row.requires_grad
+        and not wrapped(row)
+        for row in rows
     )
 
 

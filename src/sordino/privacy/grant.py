@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +71,7 @@ class Grant:
 
     def share(self, client: int, releases: int = 1) -> Grant:
         """The part of it that one client may use."""
-        return dataclasses.replace(self, client=client, releases=releases)
+        return Grant(**{**vars(self), "client": client, "releases": releases})
 
     @property
     def nonce(self) -> str:
