@@ -96,7 +96,11 @@ class Study:
         parser.add_argument(
             "--large", action="store_true", help="the cells of the paper's own size instead, hours each"
         )
-        parser.add_argument("--only", default="", help="only cells whose name contains this, and the choices they need")
+        parser.add_argument(
+            "--only",
+            default="",
+            help="only the cell of this name, or all whose names contain it, and the choices they need",
+        )
         parser.add_argument("--again", type=int, default=0, metavar="N", help="run N reported runs again, drawn by lot")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
@@ -212,10 +216,14 @@ class Plan:
             return True
         last = {**self._first, name: self.study.candidates[name][-1]}
         pairs = zip(self.study.cells(self._first), self.study.cells(last), strict=True)
-        return any(one != other for one, other in pairs if self.only in one.name)
+        return any(one != other for one, other in pairs if one in self._asked(self.study.cells(self._first)))
+
+    def _asked(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The one whose name was given whole, or all that have the given words in their names."""
+        return [cell for cell in cells if cell.name == self.only] or [cell for cell in cells if self.only in cell.name]
 
     def _reported(self, winners: Winners) -> list[Cell]:
-        cells = [cell for cell in self.study.cells(winners) if self.only in cell.name]
+        cells = self._asked(self.study.cells(winners))
         if not self.toy or len(cells) <= TOY_CELLS:
             return cells
         step = len(cells) // TOY_CELLS

@@ -72,6 +72,15 @@ def test_finished_runs_are_left_alone(done):
     assert before == {path: path.stat().st_mtime_ns for path in done.rglob("summary.json")}
 
 
+@pytest.mark.parametrize(
+    ("only", "names"), [("one", ["one"]), ("o", ["one", "one more", "two"]), ("more", ["one more"])]
+)
+def test_a_whole_name_asks_for_one_cell_and_a_part_for_all_that_have_it(tmp_path, only, names):
+    cells = [cell("one"), cell("one more"), cell("two")]
+    asked = Study(name="small", file="small", cells=lambda winners: cells)
+    assert [one.name for one in Plan(study=asked, out=tmp_path, seeds=(1,), only=only)._reported({})] == names
+
+
 def test_a_part_of_a_study_chooses_only_what_it_needs(tmp_path):
     other = study()
     two = Study(
