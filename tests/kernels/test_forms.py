@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sordino.core import SordinoError
+from sordino.gradients import ClippedGradients
 from sordino.kernels import fastest
 from sordino.kernels.bounded_sums import sums_of_squares
 from sordino.kernels.dense_clients import train_clients
 from sordino.kernels.gaussian import gaussian_pairs
 from sordino.kernels.native import FORMS, OFF, SWITCH, about_missing, form, library
-from sordino.models import build
+from sordino.models import build, draw_dropout_from
 from sordino.privacy.noise import _gaussian_pairs
 
 ERROR = 1e-4
@@ -62,6 +63,21 @@ def test_dense_clients(used: str) -> None:
     for update, one in zip(found, people, strict=True):
         truth = exact_update(layers, one, batch=16, weight_decay=0.0)
         assert (update - truth).abs().max() <= ERROR * truth.abs().max()
+
+
+def test_dense_private(used: str) -> None:
+    """Two parts of a batch, with dropout."""
+    net = build("mlp", shape=(37,), classes=10, hidden=[50, 20], dropout=0.5, seed=1)
+    draw = torch.Generator().manual_seed(0)
+    inputs, labels = torch.randn(600, 37, generator=draw), torch.randint(10, (600,), generator=draw)
+    sums = []
+    for model, rows in ((net, inputs), (copy.deepcopy(net).double(), inputs.double())):
+        draw_dropout_from(model, torch.Generator().manual_seed(2))
+        sums.append(ClippedGradients(model).sum(rows, labels, clip_norm=0.5))
+    found, truth = sums
+    assert found.norms.dtype == torch.float64 and form() == used
+    assert torch.allclose(found.norms, truth.norms, rtol=1e-5)
+    assert (found.total - truth.total).abs().max() <= ERROR * truth.total.abs().max()
 
 
 def test_noise(used: str) -> None:

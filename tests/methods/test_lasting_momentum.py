@@ -37,6 +37,20 @@ def test_turns_that_keep_their_velocity_are_one_long_turn():
     assert not torch.allclose(rested.value, whole.value, atol=0.1)
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 0.03])
+def test_steps_are_the_heavy_ball_to_the_bit_and_leave_what_they_were_given(weight_decay):
+    job = NoisySgd(local_steps=7, learning_rate=0.13, momentum=0.7, weight_decay=weight_decay)
+    start, velocity = torch.randn(2, 50, generator=torch.Generator().manual_seed(0))
+    given = start.clone(), velocity.clone()
+    model, speed = job.descend(start, velocity, context(0), Slopes())
+    right, pace = given[0], given[1]
+    for _ in range(7):
+        pace = 0.7 * pace + (right - 3.0 + weight_decay * right)
+        right = right - 0.13 * pace
+    assert torch.equal(model, right) and torch.equal(speed, pace)
+    assert torch.equal(start, given[0]) and torch.equal(velocity, given[1])
+
+
 def test_one_place_goes_on_with_its_velocity_and_survives_a_restart(tiny, tmp_path):
     method = {"name": "dp-sgd", "where": "one-place", "local_steps": 2, "batch_size": 50, "learning_rate": 0.1}
     models = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -34,15 +35,27 @@ class Normalisation:
 
     def apply(self, inputs: Tensor) -> Tensor:
         """Normalise a float tensor, in place where nothing is missing."""
+        like = inputs.dtype, inputs.device, inputs.ndim
         if self.missing:
-            inputs = torch.where(inputs.isnan(), self._across(self.missing, inputs), inputs)
-        mean, std = (self._across(constants, inputs) for constants in (self.mean, self.std))
-        return inputs.mul_(self.scale / std).sub_(mean / std)
+            inputs = torch.where(inputs.isnan(), _across(self.missing, like), inputs)
+        factor, shift = _line(self.scale, self.mean, self.std, like)
+        return inputs.mul_(factor).sub_(shift)
 
-    @staticmethod
-    def _across(constants: tuple[float, ...], inputs: Tensor) -> Tensor:
-        shape = (1, -1, *[1] * (inputs.ndim - 2))
-        return torch.tensor(constants, dtype=inputs.dtype, device=inputs.device).view(shape)
+
+Like = tuple[torch.dtype, torch.device, int]
+"""The type, device and number of dimensions of the tensor that constants are for."""
+
+
+def _across(constants: tuple[float, ...], like: Like) -> Tensor:
+    dtype, device, dimensions = like
+    return torch.tensor(constants, dtype=dtype, device=device).view(1, -1, *[1] * (dimensions - 2))
+
+
+@lru_cache
+def _line(scale: float, mean: tuple[float, ...], std: tuple[float, ...], like: Like) -> tuple[Tensor, Tensor]:
+    """The factor and the shift of every batch alike; small batches would take longer to have them made than to be normalised."""
+    shift, spread = _across(mean, like), _across(std, like)
+    return scale / spread, shift / spread
 
 
 IDENTITY = Normalisation(scale=1.0, mean=(0.0,), std=(1.0,))
@@ -90,7 +103,8 @@ class Examples:
 
     def take(self, indices: Tensor) -> Examples:
         """The examples at these rows, in this order."""
-        return Examples(inputs=self.inputs[indices], labels=self.labels[indices], normalisation=self.normalisation)
+        inputs, labels = (one.index_select(0, indices) for one in (self.inputs, self.labels))
+        return Examples(inputs=inputs, labels=labels, normalisation=self.normalisation)
 
     def features(self, device: torch.device | str) -> Tensor:
         """What a model eats: normalised float32, or tokens unchanged."""

@@ -154,12 +154,13 @@ class ClippedGradients:
         if dense is None or self._grouped or self._norm != "l2" or self._microbatch or self._memory_bytes:
             return None
         starts = {slot.name: slot.start for slot in self._slots}
-        names = [(f"{name}.weight".lstrip("."), f"{name}.bias".lstrip("."), layer) for name, layer in dense]
-        if any(
-            weight not in starts or (layer.bias is not None and bias not in starts) for weight, bias, layer in names
-        ):
-            return None
-        return [PlacedLayer(layer=layer, weight=starts[weight], bias=starts.get(bias)) for weight, bias, layer in names]
+        placed = []
+        for name, layer, dropout in dense:
+            weight, bias = (f"{name}.{parameter}".lstrip(".") for parameter in ("weight", "bias"))
+            if weight not in starts or (layer.bias is not None and bias not in starts):
+                return None
+            placed.append(PlacedLayer(layer=layer, weight=starts[weight], bias=starts.get(bias), dropout=dropout))
+        return placed
 
     @torch.no_grad()
     def _sum_at_once(self, inputs: Tensor, targets: Tensor, clip: float, total: Tensor) -> ClippedSum | None:

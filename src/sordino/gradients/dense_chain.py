@@ -30,7 +30,8 @@ _SLOPES: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 IN_ORDER = "runs_children_in_order"
 """A class that has this attribute itself, and true, gives its children in turn what the one before them gave."""
 FACTORS = "draws_factors"
-"""A class that has this attribute itself, and true, multiplies its inputs by `factors(inputs)` and does nothing else."""
+"""A class that has this attribute itself, and true, multiplies its inputs by `factors(inputs)` and does nothing else; what these are
+may depend on the inputs' shape and type, and not on their values."""
 
 
 def find_chain(model: nn.Module) -> Chain | None:
@@ -102,14 +103,23 @@ def bookable(chain: Chain, inputs: Tensor) -> bool:
     )
 
 
-def rectified_layers(chain: Chain) -> list[tuple[str, nn.Linear]] | None:
-    """The dense layers of a chain that has a ReLU between each two of them, and no layer twice; None of any other chain."""
+def rectified_layers(chain: Chain) -> list[tuple[str, nn.Linear, nn.Module | None]] | None:
+    """The dense layers of a chain that has a ReLU between each two of them, and no dense one twice; None of any other chain.
+
+    With each comes the layer that draws factors for what it reads, if there is one between the ReLU and it.
+    """
     layers = [(name, layer) for name, layer in chain if type(layer) is not nn.Identity]
-    kinds = [type(layer) for _, layer in layers]
-    if kinds != [nn.Linear, *[nn.ReLU, nn.Linear] * (len(kinds) // 2)]:
+    drawing = [_draws_factors(layer) for _, layer in layers]
+    kinds = [type(layer) for (_, layer), draws in zip(layers, drawing, strict=True) if not draws]
+    in_turn = kinds == [nn.Linear, *[nn.ReLU, nn.Linear] * (len(kinds) // 2)]
+    if not in_turn or any(drawing[at] and type(layers[at - 1][1]) is not nn.ReLU for at in range(len(layers))):
         return None
-    dense = [(name, layer) for name, layer in layers if isinstance(layer, nn.Linear)]
-    parameters = [parameter for _, layer in dense for parameter in layer.parameters()]
+    dense = [
+        (name, layer, layers[at - 1][1] if drawing[at - 1] else None)
+        for at, (name, layer) in enumerate(layers)
+        if isinstance(layer, nn.Linear)
+    ]
+    parameters = [parameter for _, layer, _ in dense for parameter in layer.parameters()]
     return dense if len({id(parameter) for parameter in parameters}) == len(parameters) else None
 
 

@@ -1,4 +1,4 @@
-"""The clipped sum of per-example gradients of dense layers with ReLU between them, in one call."""
+"""The clipped sum of per-example gradients of dense layers with ReLU, and maybe dropout, between them, in one call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ class PlacedLayer:
     layer: nn.Linear
     weight: int
     bias: int | None
+    dropout: nn.Module | None = None
+    """What multiplies its inputs by `factors(inputs)` after the ReLU; the first layer has none."""
 
 
 def suits(layers: Sequence[PlacedLayer], inputs: Tensor, labels: Tensor) -> bool:
     """Whether the kernel can read these: rows of single precision, each in one piece, with classes as labels."""
-    parameters = [one for placed in layers for one in placed.layer.parameters()]
+    parameters = [one for placed in layers for one in (placed.layer.weight, placed.layer.bias) if one is not None]
     return (
         inputs.dim() == 2
         and len(inputs) > 0
@@ -44,7 +46,8 @@ def clipped_sum(
     kernels = library()
     assert kernels is not None
     norms = torch.empty(len(inputs), dtype=torch.float64)
-    shapes = torch.tensor([_row(placed) for placed in layers], dtype=torch.int64)
+    factors = [_drawn(placed, inputs) for placed in layers]
+    shapes = torch.tensor([_row(*one) for one in zip(layers, factors, strict=True)], dtype=torch.int64)
     tables, results = addresses(shapes), addresses(total, norms)
     rows = addresses(inputs, labels)
     wrong = kernels.dense_private(
@@ -56,8 +59,17 @@ def clipped_sum(
     return norms
 
 
-def _row(placed: PlacedLayer) -> list[int]:
+def _drawn(placed: PlacedLayer, inputs: Tensor) -> Tensor | None:
+    """What the inputs of a layer are multiplied by, for every example of the batch."""
+    if placed.dropout is None:
+        return None
+    like = inputs.new_zeros(len(inputs), placed.layer.in_features)
+    drawn: Tensor = placed.dropout.factors(like)  # type: ignore[operator]
+    return drawn.to(like).expand_as(like).contiguous()
+
+
+def _row(placed: PlacedLayer, factors: Tensor | None) -> list[int]:
     layer = placed.layer
-    weight, bias = addresses(layer.weight, layer.bias)
+    weight, bias, drawn = addresses(layer.weight, layer.bias, factors)
     assert weight is not None
-    return [layer.in_features, layer.out_features, weight, bias or 0, placed.weight, placed.bias or 0]
+    return [layer.in_features, layer.out_features, weight, bias or 0, placed.weight, placed.bias or 0, drawn or 0]

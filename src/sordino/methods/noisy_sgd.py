@@ -73,11 +73,14 @@ class NoisySgd:
     ) -> tuple[Tensor, Tensor]:
         """Where so many noisy steps lead, and the velocity at the end; without one, they begin at rest."""
         model, pace = start.clone(), self.pace(context.round)
-        speed = torch.zeros_like(model) if velocity is None else velocity
+        speed = torch.zeros_like(model) if velocity is None else velocity.clone()
+        gradient, product = torch.empty_like(model), torch.empty_like(model)
         for _ in range(self.local_steps):
-            gradient = release.noisy_sum(model) / release.expected_batch + self.weight_decay * model
-            speed = self.momentum * speed + gradient
-            model = model - pace * speed
+            torch.div(release.noisy_sum(model), release.expected_batch, out=gradient)
+            if self.weight_decay:
+                gradient.add_(torch.mul(model, self.weight_decay, out=product))
+            speed.mul_(self.momentum).add_(gradient)
+            model.sub_(torch.mul(speed, pace, out=product))
         return model, speed
 
 

@@ -39,12 +39,16 @@ class FlatSpace:
 
     def write(self, model: nn.Module, flat: Tensor) -> None:
         """Copy a flat buffer's values into the model."""
+        self.fill(self.parameters(model), flat)
+
+    def fill(self, parameters: list[Tensor], flat: Tensor) -> None:
+        """The same for whoever writes often, into what `parameters` gave."""
         if flat.shape != (self.size,):
             raise ValueError(f"expected a flat buffer of {self.size} values, got shape {tuple(flat.shape)}")
         if not self.names:
             return
         with torch.no_grad():
-            torch._foreach_copy_(self.parameters(model), list(self.views(flat).values()))
+            torch._foreach_copy_(parameters, list(self.views(flat).values()))
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """The parameters as views into a flat buffer; a buffer of K rows gives K of each."""

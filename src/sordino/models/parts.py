@@ -52,8 +52,7 @@ class Dropout(nn.Module):
 
     def mask(self, shape: torch.Size, generator: torch.Generator | None = None) -> Tensor:
         """Zeros with the given probability, and elsewhere the number that keeps the mean."""
-        kept = torch.rand(shape, generator=generator) >= self.probability
-        return kept / (1 - self.probability)
+        return torch.rand(shape, generator=generator).ge_(self.probability).div_(1 - self.probability)
 
     def factors(self, inputs: Tensor) -> Tensor:
         """What these inputs are multiplied by: a mask in training, else ones."""

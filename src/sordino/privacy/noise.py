@@ -152,8 +152,8 @@ class _Words:
 
     def __init__(self, key: bytes, dtype: torch.dtype, size: int) -> None:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._buffer = bytearray(max(1, min(size, _CHUNK)) * dtype.itemsize)
-        self._words = torch.frombuffer(self._buffer, dtype=dtype)
+        self._words = torch.empty(max(1, min(size, _CHUNK)), dtype=dtype)
+        self._buffer = self._words.view(torch.uint8).numpy().data
 
     def next(self, count: int) -> Tensor:
         """The next `count` words; they live until the next call."""

@@ -45,6 +45,7 @@ class PoissonSteps:
         "__data",
         "__gradients",
         "__mechanism",
+        "__parameters",
         "__permit",
         "__rate",
         "__step",
@@ -71,6 +72,7 @@ class PoissonSteps:
         self.__mechanism, self.__permit, self.__clip = mechanism, permit, clip
         self.__rate, self.__coins = rate, coins
         self.__step, self.__chunk = 0, chunk
+        self.__parameters = context.space.parameters(context.net)
         self.__gradients: dict[tuple[str, ...], ClippedGradients] = {}
         self.__of(tuple(context.space.names))
         draw_dropout_from(context.net, context.generator("dropout"))
@@ -100,7 +102,7 @@ class PoissonSteps:
         context, step = self.__context, self.__step
         names = _in_order(context.space, only, self.__clip)
         self.__step += 1
-        context.space.write(context.net, model)
+        context.space.fill(self.__parameters, model)
         stream = stream_id("batch", context.round, context.client, step)
         rows = torch.from_numpy(poisson_batch(context.size, self.__rate, self.__coins, stream=stream))
         batch = StepBatch(

@@ -68,15 +68,19 @@ static void turn(dense l, float *turned) {
                       least(BLOCK, l.inputs - k), least(BLOCK, l.outputs - n));
 }
 
-/* the slopes of a layer's inputs x, which the ReLU before it made */
-static void backward(dense l, const float *turned, const float *x, const float *slopes, float *out, int64_t rows,
-                     int64_t height, preview *next) {
+/* the slopes of a layer's inputs x, which the ReLU before it made; factors: by which x was multiplied after that, and 0
+   where the ReLU gave 0, or NULL */
+static void backward(dense l, const float *turned, const float *x, const float *factors, const float *slopes, float *out,
+                     int64_t rows, int64_t height, preview *next) {
     for (int64_t panel = 0; panel < panels_of(l.inputs); panel++)
         memset(out + panel_at(panel, height), 0, rows * BLOCK * sizeof(float));
     add_product(slopes, height, l.outputs, turned, out, height, rows, l.inputs, next);
     for (int64_t panel = 0; panel < panels_of(l.inputs); panel++)
         for (int64_t at = panel_at(panel, height); at < panel_at(panel, height) + rows * BLOCK; at++)
-            out[at] = x[at] <= 0 ? 0 : out[at];
+            if (factors)
+                out[at] = factors[at] == 0 ? 0 : out[at] * factors[at];
+            else
+                out[at] = x[at] <= 0 ? 0 : out[at];
 }
 
 INLINE block sum_of_rows(const float *panel, int64_t rows) {

@@ -85,7 +85,7 @@ static int step(worker *w, const client *who, const batch *b, plan p) {
     for (int64_t i = w->depth - 1; i > 0; i--) {
         const layer *below = w->layers + i - 1;
         turn(now(w, w->layers + i), w->turned);
-        backward(now(w, w->layers + i), w->turned, below->outputs, slopes, w->slopes[i % 2], b->count, w->height,
+        backward(now(w, w->layers + i), w->turned, below->outputs, NULL, slopes, w->slopes[i % 2], b->count, w->height,
                  &w->next);
         descend(w, w->layers + i, below->outputs, slopes, b->count, p);
         slopes = w->slopes[i % 2];

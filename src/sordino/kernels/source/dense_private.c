@@ -1,5 +1,5 @@
 /* The sum of clipped gradients of a chain of dense layers: every example's gradient by all weights and biases is cut to a
-   length before it is added.
+   length before it is added. What a layer reads may have been multiplied by drawn factors, as dropout does.
 
    An example's gradient by a weight is the product of its slopes and its inputs, so its length is known from theirs, in
    double precision, and no example's gradient is ever formed. Batches are taken PART rows at a time; within a part rows
@@ -16,12 +16,13 @@ typedef struct {
     int64_t inputs, outputs;
     const float *weight, *bias;             /* outputs x inputs; a bias may be none */
     int64_t of_weight, of_bias;             /* where their sums begin */
+    const float *factors;                   /* examples x inputs: what multiplies the inputs of a later layer, or NULL */
 } given;
 
 typedef struct {
     dense is;
     float *weight, *bias, *turned, *total;  /* in panels */
-    float *x, *slopes;                      /* of the rows of a part; x: what the layer reads */
+    float *x, *factors, *slopes;            /* of the rows of a part; x: what the layer reads */
 } layer;
 
 typedef struct {
@@ -35,10 +36,13 @@ typedef struct {
 } work;
 
 static double squares_of(const float *row, int64_t count, int64_t height) {
+    const float *rest = row + panel_at(count / BLOCK, height);
     double sums[BLOCK] = {0}, total = 0;
-    for (int64_t k = 0; k < count; k += BLOCK)
-        for (int64_t i = 0; i < least(BLOCK, count - k); i++)
-            sums[i] += (double)row[panel_at(k / BLOCK, height) + i] * row[panel_at(k / BLOCK, height) + i];
+    for (const float *whole = row; whole < rest; whole += panel_at(1, height))
+        for (int i = 0; i < BLOCK; i++)
+            sums[i] += (double)whole[i] * whole[i];
+    for (int64_t i = 0; i < count % BLOCK; i++)
+        sums[i] += (double)rest[i] * rest[i];
     for (int i = 0; i < BLOCK; i++)
         total += sums[i];
     return total;
@@ -73,6 +77,19 @@ static void bound_row(const work *w, int64_t row, double *norm) {
     *norm = kept ? length : INFINITY;
 }
 
+/* what a layer reads, times the factors that were drawn for it; of those none is left where the ReLU gave 0 */
+static void multiply(const work *w, const layer *l, int64_t first, int64_t from, int64_t to) {
+    const given *g = w->given + (l - w->layers);
+    for (int64_t row = from; g->factors && row < to; row++) {
+        gather_row(g->factors + (first + row) * g->inputs, g->inputs, l->factors + row * BLOCK, w->height);
+        for (int64_t panel = 0; panel < panels_of(g->inputs); panel++)
+            for (int64_t i = 0, at = panel_at(panel, w->height) + row * BLOCK; i < BLOCK; i++, at++) {
+                l->factors[at] = l->x[at] <= 0 ? 0 : l->factors[at];
+                l->x[at] *= l->factors[at];
+            }
+    }
+}
+
 /* rows `from` to `to` of a part that begins at example `first`: forward, back, and bounded */
 static int bound_chunk(const work *w, int64_t first, int64_t from, int64_t to) {
     const layer *last = w->layers + w->depth - 1;
@@ -83,12 +100,16 @@ static int bound_chunk(const work *w, int64_t first, int64_t from, int64_t to) {
             return BAD_ROW;
         gather_row(w->features + (first + row) * width, width, w->layers->x + row * BLOCK, w->height);
     }
-    for (const layer *l = w->layers; l <= last; l++)
+    for (const layer *l = w->layers; l <= last; l++) {
+        if (l > w->layers)
+            multiply(w, l, first, from, to);
         forward(l->is, l->x + offset, (l < last ? l[1].x : l->slopes) + offset, rows, w->height, l < last, &next);
+    }
     for (int64_t row = from; row < to; row++)
         softmax_slope(last->slopes + row * BLOCK, w->height, classes, w->labels[first + row], 1);
     for (const layer *l = last; l > w->layers; l--)
-        backward(l->is, l->turned, l->x + offset, l->slopes + offset, l[-1].slopes + offset, rows, w->height, &next);
+        backward(l->is, l->turned, l->x + offset, l->factors ? l->factors + offset : NULL, l->slopes + offset,
+                 l[-1].slopes + offset, rows, w->height, &next);
     for (int64_t row = from; row < to; row++)
         bound_row(w, row, w->norms + first + row);
     return DONE;
@@ -131,6 +152,7 @@ static void lay_out(work *w, scratch *from) {
         l->turned = cut(from, i ? panel_at(panels_of(g->inputs), g->outputs) : 0);
         l->bias = cut(from, panels * BLOCK);
         l->x = cut(from, panel_at(panels_of(g->inputs), w->height));
+        l->factors = g->factors ? cut(from, panel_at(panels_of(g->inputs), w->height)) : NULL;
         l->slopes = cut(from, panel_at(panels, w->height));
         l->is = (dense){g->inputs, g->outputs, l->weight, l->bias};
     }

@@ -27,23 +27,32 @@ INLINE double fraction(uint64_t a) {
     return ((high - (0x1p84 + 0x1p52)) + low) * 0x1p-63;
 }
 
-/* -2 log(u) for u in (0, 1]: u = 2^k m with m near 1, and log m = 2 artanh((m - 1) / (m + 1)) by its series */
-INLINE double squared_radius(double u) {
+/* u = 2^k m in (0, 1] with m near 1, as k and s = (m - 1) / (m + 1) */
+INLINE void take_apart(double u, double *s, double *k) {
     const uint64_t bits = as_bits(u), near_one = bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd);
     const double m = as_double((near_one & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
-    const double k = as_double((near_one >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
-    const double s = (m - 1) / (m + 1), t = s * s;
+    *k = as_double((near_one >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
+    *s = (m - 1) / (m + 1);
+}
+
+/* -2 log(u), where log m = 2 artanh(s) by its series */
+INLINE double squared_radius(double s, double k) {
+    const double t = s * s;
     double series = 1.0 / 21;
     for (int odd = 19; odd >= 3; odd -= 2)
         series = series * t + 1.0 / odd;
     return -4 * (s + s * t * series) - k * 1.3862943611198906;
 }
 
+/* in two loops, because a processor looks ahead over a few rounds of a short one, and hardly over one of a long one */
 static void radii_of(const int64_t *words, float *radii, int64_t count, double std) {
+    double s[PAIRS], k[PAIRS];
     for (int64_t i = 0; i < count; i++) {
         const uint64_t word = (uint64_t)words[i], a = words[i] < 0 ? -word : word;
-        radii[i] = (float)std * sqrtf((float)squared_radius(fraction(a | (a == 0))));
+        take_apart(fraction(a | (a == 0)), s + i, k + i);
     }
+    for (int64_t i = 0; i < count; i++)
+        radii[i] = (float)std * sqrtf((float)squared_radius(s[i], k[i]));
 }
 
 static void points_of(const int32_t *words, const float *radii, float *cosines, float *sines, int64_t count) {
