@@ -9,8 +9,8 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
   figures mean nothing;
 - `--report` prints what is there, and says how many of how many runs that is;
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
-- `--again 2` runs two of the reported runs again, drawn by lot (the lot is the present commit's name, so that nobody can choose), and
-  holds what they give now against what was kept.
+- `--again 2` runs two of the runs reported from this processor again, drawn by lot (the lot is the present commit's name, so that nobody
+  can choose), and holds what they give now against what was kept.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sordino.core import SordinoError
 from sordino.engine.record import RunRecord, read_summary
 from sordino.experiment import experiment, override, read_table
 from sordino.files import to_json, write_whole
+from sordino.processor import processor
 from sordino.sweeps.pool import Ended, Job, hands
 
 Winners = Mapping[str, Cell]
@@ -150,7 +151,7 @@ class Plan:
     def again(self, count: int, jobs: int) -> str:
         """Run some of the reported runs a second time, drawn by the commit's name, and tell what they gave then and now."""
         cells = self._reported(self.winners())
-        made = [(cell, seed) for cell in cells for seed in self.seeds if self._outcome(cell, seed)]
+        made = [(cell, seed) for cell in cells for seed in self.seeds if self._made_here(cell, seed)]
         drawn = random.Random(commit()).sample(made, min(count, len(made)))
         second = replace(self, out=self.out / "again" / commit(), kept=None)
         second._do(drawn, jobs, self.study.figures)
@@ -161,7 +162,12 @@ class Plan:
             told = ["nothing", "no"] if now is None else [_told(now), "yes" if now.figures == then.figures else "no"]
             rows.append([cell.name, str(seed), _told(then), f"{then.commit}, {then.processor}", *told])
         table = markdown(["cell", "seed", "then", "at", f"now, at {commit()}", "the same"], rows)
-        return f"{self.study.name}: {len(drawn)} of {len(made)} runs, drawn by lot\n\n{table}"
+        return f"{self.study.name}: {len(drawn)} of {len(made)} runs of this processor, drawn by lot\n\n{table}"
+
+    def _made_here(self, cell: Cell, seed: int) -> bool:
+        """Whether it was run on such a processor: another one adds up in another order, and private training makes points of that."""
+        found = self._outcome(cell, seed)
+        return found is not None and found.processor == processor()
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""

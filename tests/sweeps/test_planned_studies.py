@@ -117,6 +117,14 @@ def test_runs_drawn_by_lot_give_the_same_again_and_a_false_line_is_found(done, t
     assert false.again(1, jobs=1).endswith("| no |")
 
 
+def test_runs_of_another_processor_are_not_drawn(done, tmp_path):
+    *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
+    line = {**json.loads(chosen), "processor": "another one"}
+    (tmp_path / "other.jsonl").write_text("\n".join([*tried, json.dumps(line)]))
+    other = Plan(study=study(), out=tmp_path, seeds=(1,), kept=tmp_path / "other.jsonl")
+    assert other.again(1, jobs=1).startswith("small: 0 of 0 runs of this processor")
+
+
 def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
     with pytest.raises(SordinoError, match=r"'tried 0\.001' is missing"):
         Plan(study=study(), out=tmp_path, seeds=(1,)).report()
