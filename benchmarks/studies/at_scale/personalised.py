@@ -9,7 +9,7 @@ a few of many is cheap. So there are two regimes:
   400 clients with the same settings, of whom about 320 are drawn, tell what is owed to the number of clients.
 
 Of those drawn every method has settings of its own, chosen at ε = 4 on rows that clients keep from training: the clip for CENTAUR, which
-DP-pFedDSU, DP-FedAvg-fb and the ceiling (sharing without noise) take over; the rate for PPSGD and PMTL-FT, which take 16 steps on the
+DP-pFedDSU, DP-FedAvg-fb and the ceiling (sharing without noise) take over; the rate for PPSGD and PMTL-FT, which take 8 steps on the
 whole model in a turn; and how long heads alone are tuned, so that they do not lose for want of steps.
 
 Cells that were in an earlier grid and never ran are gone: 400 clients at ε = 1, a public start, and 1,600 clients at ε = 1. Without noise
@@ -94,7 +94,7 @@ def _tried(name: str, method: str, *changes: str, head_epochs: int = 16) -> Cell
 
 
 def _whole_model(name: str, rate: float) -> str:
-    return f'"{name}",epochs=16,learning_rate={rate}'
+    return f'"{name}",epochs=8,learning_rate={rate}'
 
 
 def candidates() -> dict[str, list[Cell]]:
