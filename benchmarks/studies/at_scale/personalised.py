@@ -1,10 +1,19 @@
 """Where does sharing an extractor beat heads alone? `python -m benchmarks.studies.at_scale.personalised --out DIR`.
 
-EMNIST-47 at 14 pixels, five classes and 31 rows a client, an extractor of 16,960 numbers, 10 rounds in which everyone takes part, whole
-clients hidden at δ = 1e-4. The noise of a mean falls with the number of clients times ε, so that decides: 400 clients at ε = 1 and 4, and
-1,600 at ε = 1, which have about the noise of 400 at ε = 4. A public start (Fashion-MNIST) is the third axis. The clip is chosen for
-CENTAUR with 400 clients at ε = 4, on rows that they keep from training. Then methods are compared with heads alone, and with sharing
-without noise as the ceiling. `--large` is one pair at the paper's full size.
+EMNIST-47 at 14 pixels, five classes and 31 rows a client, an extractor of 16,960 numbers, whole clients hidden at δ = 1e-4. Noise on the
+mean of a round falls with N·ε. At ε = 4 it has 0.99·C where 400 clients all take part in 10 rounds, and 0.35·C where a tenth of 3,200 is
+drawn in each of 20 (0.17·C if all of them took part, at ten times the cost); at ε = 1 it is 0.74·C there. So there are two regimes:
+- everyone: 400 clients, all of them in each of 10 rounds, with pixels from -1 to 1;
+- drawn: 3,200 clients, of whom about 320 are drawn in each of 20 rounds, with 0.175 taken off pixels and the rest divided by 0.333,
+  constants in common use for EMNIST. An empty page is then no longer far from zero, where it adds the same to everyone's gradient.
+  400 clients with the same settings, of whom about 320 are drawn, tell what is owed to the number of clients.
+
+Of those drawn every method has settings of its own, chosen at ε = 4 on rows that clients keep from training: the clip for CENTAUR, which
+DP-pFedDSU, DP-FedAvg-fb and the ceiling (sharing without noise) take over; the rate for PPSGD and PMTL-FT, which take 8 steps on the
+whole model in a turn; and how long heads alone are tuned, so that they do not lose for want of steps.
+
+Cells that were in an earlier grid and never ran are gone: 400 clients at ε = 1, a public start, and 1,600 clients at ε = 1. Without noise
+400 clients gained 1.3 points by sharing, so noise had nothing to take away there. `--large` is one pair at the paper's full size.
 """
 
 from __future__ import annotations
@@ -18,46 +27,84 @@ FILE = "personalised/small-study.toml"
 ROWS = 31
 CLIPS = (0.3, 1.0, 3.0)
 CLIP = "clip"
-"""The one group of candidates."""
-PUBLIC = (
-    '{name="standard",epochs=10,keep_head=false,seed=0,'
-    'data={source="fashion_mnist",visibility="public",limit=20000,resize=14}}'
-)
-STARTS = {"scratch": '{name="scratch"}', "public start": PUBLIC}
+KEPT = "data.client_split={validation=0.2,test=0.0}"
+"""Rows that clients keep from training, on which settings are chosen."""
 HEADS = "head_epochs=8,head_batch_size=100,head_learning_rate=0.5"
 LOCAL = "epochs=2,batch_size=100,learning_rate=0.2"
 """Rates at which heads keep up, and a client's update is longer than the clip: noise follows the clip, and the signal follows the rate."""
 METHODS = ("centaur", "dp-pfeddsu", "ppsgd", "pmtl-ft", "dp-fedavg-fb")
-FEWER = METHODS[:2]
 ALONE = '"centaur",extractor="frozen"'
 NO_NOISE = 'privacy={noise_multiplier=0.0,clip_norm=1.0,sampler="everyone",delta=1e-4}'
+MANY, FEW, COHORT = 3200, 400, 320
+DRAWN_CLIP, DRAWN_HEADS, DRAWN_PPSGD, DRAWN_PMTL = "clip, drawn", "heads alone, drawn", "ppsgd, drawn", "pmtl-ft, drawn"
+NONE = "noise_multiplier=0.0"
+STEPS = "epochs=2,learning_rate=0.3"
+RATES = (0.1, 0.3, 1.0)
+HEAD_EPOCHS = (16, 32)
 
 
-def cell(name: str, method: str, clients: int, epsilon: str, *changes: str, start: str = "scratch") -> Cell:
+def cell(name: str, method: str, *changes: str) -> Cell:
+    """Where everyone takes part."""
     return Cell(
-        name=f"{name} N={clients} ε={epsilon} {start}",
+        name=f"{name} N={FEW} ε=4 scratch",
         file=FILE,
         changes=(
             f"method={{name={method},{LOCAL},{HEADS}}}",
             'data.source="emnist47"',
-            f"data.clients={clients}",
+            f"data.clients={FEW}",
             "data.late_clients=0",
             "data.client_test_rows=20",
-            f"data.options={{resize=14,limit={clients * ROWS}}}",
+            f"data.options={{resize=14,limit={FEW * ROWS}}}",
             "model.hidden=[64,64]",
-            f"start={STARTS[start]}",
+            'start={name="scratch"}',
             "rounds=10",
-            f"privacy.epsilon={epsilon}",
+            "privacy.epsilon=4",
             "privacy.delta=1e-4",
             *changes,
         ),
     )
 
 
+def drawn(
+    name: str, method: str, *changes: str, clients: int = MANY, noise: str = "epsilon=4", head_epochs: int = 16
+) -> Cell:
+    """One of many clients, or of few with the same settings."""
+    told = "without noise" if noise == NONE else noise.replace("epsilon", "ε")
+    return Cell(
+        name=f"{name} N={clients} {told} drawn",
+        file=FILE,
+        changes=(
+            f"method={{name={method},batch_size=100,head_epochs={head_epochs},head_batch_size=100,head_learning_rate=0.5}}",
+            'data.source="emnist47"',
+            f"data.clients={clients}",
+            "data.late_clients=0",
+            "data.client_test_rows=20",
+            f"data.options={{resize=14,limit={clients * ROWS},mean=[0.175],std=[0.333]}}",
+            "model.hidden=[64,64]",
+            "rounds=20",
+            f'privacy={{{noise},clip_norm=1.0,delta=1e-4,sampler="poisson",expected_cohort={COHORT}}}',
+            *changes,
+        ),
+    )
+
+
+def _tried(name: str, method: str, *changes: str, head_epochs: int = 16) -> Cell:
+    """A candidate, which is shown no test row of its clients."""
+    return drawn(f"tried {name}", method, *changes, KEPT, "data.client_test_rows=0", head_epochs=head_epochs)
+
+
+def _whole_model(name: str, rate: float) -> str:
+    return f'"{name}",epochs=8,learning_rate={rate}'
+
+
 def candidates() -> dict[str, list[Cell]]:
-    kept = "data.client_split={validation=0.2,test=0.0}"
+    shared = f'"centaur",{STEPS}'
     return {
-        CLIP: [cell(f"tried C={clip:g}", '"centaur"', 400, "4", f"privacy.clip_norm={clip}", kept) for clip in CLIPS]
+        CLIP: [cell(f"tried C={clip:g}", '"centaur"', f"privacy.clip_norm={clip}", KEPT) for clip in CLIPS],
+        DRAWN_CLIP: [_tried(f"C={clip:g}", shared, f"privacy.clip_norm={clip}") for clip in CLIPS],
+        DRAWN_HEADS: [_tried(f"{count} head epochs", f"{ALONE},{STEPS}", head_epochs=count) for count in HEAD_EPOCHS],
+        DRAWN_PPSGD: [_tried(f"ppsgd {rate:g}", _whole_model("ppsgd", rate)) for rate in RATES],
+        DRAWN_PMTL: [_tried(f"pmtl-ft {rate:g}", _whole_model("pmtl-ft", rate)) for rate in RATES],
     }
 
 
@@ -66,22 +113,36 @@ def _method(name: str) -> str:
     return '"dp-pfeddsu",layers=2' if name == "dp-pfeddsu" else f'"{name}"'
 
 
+def _change(winner: Cell, what: str) -> str:
+    return next(change for change in winner.changes if change.startswith(what))
+
+
 def cells(winners: Winners) -> list[Cell]:
-    """Heads alone and the ceiling do not know ε, and are told once for each number of clients and start."""
-    clip = next(change for change in winners[CLIP].changes if change.startswith("privacy.clip_norm="))
-
-    def compared(clients: int, epsilon: str, methods: Sequence[str] = METHODS, start: str = "scratch") -> list[Cell]:
-        return [cell(one, _method(one), clients, epsilon, clip, start=start) for one in methods]
-
+    """Heads alone and the ceiling do not know ε, and are told once for each number of clients."""
+    clip = _change(winners[CLIP], "privacy.clip_norm=")
     return [
-        cell("heads alone", ALONE, 400, "4"),
-        *compared(400, "4"),
-        cell("no noise", '"centaur"', 400, "4", NO_NOISE),
-        *compared(400, "1"),
-        cell("heads alone", ALONE, 400, "4", start="public start"),
-        *compared(400, "4", FEWER, "public start"),
-        cell("heads alone", ALONE, 1600, "1"),
-        *compared(1600, "1", FEWER),
+        *_cells_drawn(winners),
+        cell("heads alone", ALONE),
+        *(cell(one, _method(one), clip) for one in METHODS),
+        cell("no noise", '"centaur"', NO_NOISE),
+    ]
+
+
+def _cells_drawn(winners: Winners) -> list[Cell]:
+    clip = _change(winners[DRAWN_CLIP], "privacy.clip_norm=")
+    heads, ppsgd, pmtl = (_change(winners[name], "method=") for name in (DRAWN_HEADS, DRAWN_PPSGD, DRAWN_PMTL))
+    shared = {one: f"{_method(one)},{STEPS}" for one in ("centaur", "dp-pfeddsu", "dp-fedavg-fb")}
+    centaur = shared["centaur"]
+    return [
+        drawn("heads alone", ALONE, heads),
+        *(drawn(one, method, clip) for one, method in shared.items()),
+        drawn("ppsgd", '"ppsgd"', ppsgd),
+        drawn("pmtl-ft", '"pmtl-ft"', pmtl),
+        drawn("centaur", centaur, clip, noise=NONE),
+        drawn("centaur", centaur, clip, noise="epsilon=1"),
+        drawn("heads alone", ALONE, heads, clients=FEW),
+        drawn("centaur", centaur, clip, clients=FEW),
+        drawn("centaur", centaur, clip, clients=FEW, noise=NONE),
     ]
 
 
@@ -104,9 +165,9 @@ def quick(one: Cell) -> Sequence[str]:
             "data.options.test_limit=200",
             "data.client_test_rows=20",
         )
-    start = ("start.epochs=1", "start.data.limit=500") if "public start" in one.name else ()
+    cohort = ("privacy.expected_cohort=5",) if one.name.endswith("drawn") else ()
     small = ("rounds=2", "data.clients=10", "method.head_epochs=1")
-    return (*small, "data.options.limit=600", "data.options.test_limit=500", *start)
+    return (*small, "data.options.limit=600", "data.options.test_limit=3000", *cohort)
 
 
 STUDY = Study(
