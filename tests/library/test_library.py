@@ -112,7 +112,7 @@ def test_a_run_of_objects_goes_on_where_it_stopped(tmp_path):
 def test_a_file_becomes_an_object_and_gives_the_same(tmp_path):
     (tmp_path / "small.toml").write_text(
         'rounds = 2\nmodel = "logistic"\nmethod = "dp-fedavg"\ndata = { source = "digits", clients = 5 }\n'
-        "privacy = { epsilon = 8.0, delta = 1e-3 }\n"
+        'privacy = { epsilon = 8.0, delta = 1e-3 }\nengine = { schedule = "stacked" }\n'  # by trial it is one of two, with other bits
     )
     experiment = sordino.Experiment.from_file(tmp_path / "small.toml", "seed=5")
     result = experiment.run(tmp_path / "one")
