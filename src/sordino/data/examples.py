@@ -38,7 +38,9 @@ class Normalisation:
         like = inputs.dtype, inputs.device, inputs.ndim
         if self.missing:
             inputs = torch.where(inputs.isnan(), _across(self.missing, like), inputs)
-        factor, shift = _line(self.scale, self.mean, self.std, like)
+        traced = torch._C._get_tracing_state() is not None or torch.compiler.is_compiling()
+        line = _line.__wrapped__ if traced else _line  # a graph has to hold its own constants
+        factor, shift = line(self.scale, self.mean, self.std, like)
         return inputs.mul_(factor).sub_(shift)
 
 
@@ -54,8 +56,9 @@ def _across(constants: tuple[float, ...], like: Like) -> Tensor:
 @lru_cache
 def _line(scale: float, mean: tuple[float, ...], std: tuple[float, ...], like: Like) -> tuple[Tensor, Tensor]:
     """The factor and the shift of every batch alike; small batches would take longer to have them made than to be normalised."""
-    shift, spread = _across(mean, like), _across(std, like)
-    return scale / spread, shift / spread
+    with torch.inference_mode(False):
+        shift, spread = _across(mean, like), _across(std, like)
+        return scale / spread, shift / spread
 
 
 IDENTITY = Normalisation(scale=1.0, mean=(0.0,), std=(1.0,))
