@@ -21,7 +21,7 @@ from sordino.engine.simulate.stacked import dense_layers, stacked_by
 from sordino.engine.trials import Trial, gain, settled
 from sordino.gradients import ClippedGradients
 from sordino.gradients.layers import Booking, Capture, Request
-from sordino.gradients.layers.conv import book_by_contraction, book_by_kernel
+from sordino.gradients.layers.conv import book_by_kernel, book_by_torch
 from sordino.kernels import conv3x3, fastest
 from sordino.kernels.choice import CLIENTS, FORWARD, LAYERS, ROWS, SUMS, Left, leave_to_torch
 from sordino.kernels.convolution import geometry_of, gradients_by_torch, takes, weight_sum
@@ -180,7 +180,7 @@ def _rows(call: _Call) -> float:
     def by(book: Callable[[Capture, Tensor, Request], Booking]) -> None:
         book(Capture(layer, images, images._version), grads, request).add_weighted(factors, into)
 
-    return gain(partial(by, book_by_kernel), partial(by, book_by_contraction))
+    return gain(partial(by, book_by_kernel), partial(by, book_by_torch))
 
 
 def _steps(net: Net, shape: Sequence[int], private: bool) -> float:

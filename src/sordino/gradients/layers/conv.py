@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sordino.gradients.layers import conv_groups
 from sordino.gradients.layers.booking import Booking, Capture, Request, materialise
 from sordino.gradients.layers.contraction import BOX_COST, Contraction, book_weight
 from sordino.kernels.convolution import arrange, geometry_of, suits, weight_rows
@@ -112,7 +113,7 @@ def book_conv(capture: Capture, grads: Tensor, request: Request) -> dict[str, Bo
     bookings: dict[str, Booking] = {}
     if "weight" in request.wanted:
         by_kernel = not request.whole_rows and suits(capture.layer, capture.inputs, grads)
-        bookings["weight"] = (book_by_kernel if by_kernel else book_by_contraction)(capture, grads, request)
+        bookings["weight"] = (book_by_kernel if by_kernel else book_by_torch)(capture, grads, request)
     if "bias" in request.wanted:
         bookings["bias"] = materialise(grads.flatten(2).sum(2), request)
     return bookings
@@ -124,8 +125,11 @@ def book_by_kernel(capture: Capture, grads: Tensor, request: Request) -> Booking
     return materialise(weight_rows(capture.inputs, grads, geometry_of(capture.layer)), request, arrange)
 
 
-def book_by_contraction(capture: Capture, grads: Tensor, request: Request) -> Booking:
+def book_by_torch(capture: Capture, grads: Tensor, request: Request) -> Booking:
     """By torch, as norms come cheapest."""
+    if conv_groups.suits(capture.layer, capture.inputs, grads):
+        assert isinstance(capture.layer, nn.Conv2d)
+        return materialise(conv_groups.rows_by_groups(capture.layer, capture.inputs, grads), request)
     return book_weight(_geometry(capture, grads), request)
 
 
