@@ -152,7 +152,9 @@ def make_plan(
 def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> tuple[Plan, Subject]:
     resolved = resolve(experiment)
     tuning = resolved.tuning
+    look = time.process_time()
     facts = describe(resolved.source, seed=experiment.seed, test=resolved.test_rows)
+    looking = time.process_time() - look
     refuse_silent_split(resolved, facts)
     refuse_guessed_words(resolved, facts)
     sizes = client_sizes(resolved)
@@ -183,6 +185,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
         sizes=sizes,
         folder=folder,
         before=priced,
+        looking=looking,
         evaluations=effort.evaluations,
         looked=looked,
     )

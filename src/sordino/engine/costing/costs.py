@@ -36,8 +36,8 @@ from sordino.tuning import Phase, lengths
 
 FIRST_ROWS, FIRST_TESTS = 16, 64
 """Rows with which trials begin: of a client whose batches are as large as it is, and of those that a model is tested on."""
-FEW_IMAGES = 4
-"""Rows with which a trial of a frozen body begins."""
+BODY_CHUNKS = (1, 4, 16)
+"""How many chunks of rows a frozen body is tried on: memory is in pieces only after a few."""
 SECONDS_OF_TURNS, SECONDS_OF_TEST, SECONDS_OF_BODY, SECONDS_OF_ASKING = 0.8, 0.4, 2.0, 1.0
 """A larger trial is done where it should take no longer than that."""
 MOST_TRIALS = 3
@@ -72,7 +72,7 @@ def measure(subject: Subject) -> Costs:
     evaluations = _evaluations(subject, rounds)
     data = subject.rows * subject.shapes.row_bytes
     before = Taken(seconds=0.0, memory=0) if asked is None else asked.taken
-    prepared = read.seconds + start.seconds + before.seconds + looked.seconds
+    prepared = max(read.seconds, subject.looking) + start.seconds + before.seconds + looked.seconds
     taken = (start.memory, before.memory, *(one.memory for one in features), *(one.memory for one in played))
     memory = max(read.memory, data + max(taken))
     return Costs(
@@ -160,21 +160,19 @@ def _stage(
 
 def _body(net: Net, shapes: Shapes, device: Any, rows: int) -> tuple[Shapes, Taken]:
     """What a head is trained on, and what it takes to make it."""
-    body_outputs(net, shapes.rows(FEW_IMAGES), device)
+    body_outputs(net, shapes.rows(1), device)
     forget_peak()
-    held, tried, seconds = resident(), FEW_IMAGES, 0.0
-    while True:
+    held, pace = resident(), 0.0
+    for tried in (chunks * BODY_CHUNK for chunks in BODY_CHUNKS):
+        if pace * tried > SECONDS_OF_BODY:
+            break
         begin = time.perf_counter()
         made = body_outputs(net, shapes.rows(tried), device)
-        seconds = time.perf_counter() - begin
-        if tried == BODY_CHUNK or seconds * 4 > SECONDS_OF_BODY:
-            break
-        tried *= 4
+        pace = (time.perf_counter() - begin) / tried
     width = made.shape[1]
-    chunk = max(0, peak() - held) * BODY_CHUNK // tried
     described = dataclasses.replace(shapes, shape=(width,), kind="tabular")
     kept = rows * width * BYTES_PER_NUMBER
-    return described, Taken(seconds=seconds / tried * rows, memory=chunk + 2 * kept)
+    return described, Taken(seconds=pace * rows, memory=max(0, peak() - held) + 2 * kept)
 
 
 @dataclass(frozen=True, kw_only=True)

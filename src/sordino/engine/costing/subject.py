@@ -61,6 +61,8 @@ class Subject:
     folder: Path
     before: float
     """Seconds that this process has taken for what a run does as well: imports and prices."""
+    looking: float
+    """Seconds of the first look at the data, which a run takes at least: it imports what reads them."""
     evaluations: EvaluationRounds
     looked: Looked
 
