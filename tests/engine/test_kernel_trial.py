@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,24 @@ def test_what_is_left_to_torch_calls_no_kernel(work: str, kernel: str, monkeypat
     leave_to_torch(net, {"0": ["something else"]})
     use()
     assert calls
+
+
+def test_what_is_known_makes_no_images(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 224 pixels a layer's images alone took as long as a round."""
+    net = build("resnet20", shape=(3, 16, 16), classes=10)
+    first = left_to_torch_here(net, (3, 16, 16), private_examples=True, device=CPU)
+    monkeypatch.setattr(kernel_trial._Call, "tensors", lambda call: pytest.fail("images were made"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert left_to_torch_here(net, (3, 16, 16), private_examples=True, device=CPU) == first
+
+
+@pytest.mark.parametrize(("stride", "padding", "side"), [(1, 1, 16), (2, 0, 15), (2, 1, 16)])
+def test_blank_tensors_have_the_shapes_of_real_ones(stride: int, padding: int, side: int) -> None:
+    call = kernel_trial._Call(16, 32, (3, 3), stride, padding, (side, side + 3))
+    layer, images, grads = call.tensors()
+    assert layer(images).shape == grads.shape == call.blank()[1].shape
+    assert images.is_contiguous(memory_format=torch.channels_last) and grads.isfinite().all()
 
 
 def test_dense_clients_are_tried(store: Path) -> None:

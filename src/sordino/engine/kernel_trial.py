@@ -32,6 +32,8 @@ from sordino.models import FlatSpace, Net
 from sordino.sentences import first_line
 
 ROWS_TRIED, CLIENTS_TRIED, STEPS_TRIED = 16, 8, 2
+SECONDS_OF_STEPS = 3.0
+"""How long whole steps are tried: they decide for all layers, and three of a large model lie a tenth apart by chance."""
 
 
 def left_to_torch_here(net: Net, shape: Sequence[int], *, private_examples: bool, device: torch.device) -> Left:
@@ -93,13 +95,25 @@ class _Call:
     def __str__(self) -> str:
         return " ".join(map(str, astuple(self)))
 
-    def tensors(self) -> tuple[nn.Conv2d, Tensor, Tensor]:
-        """A layer of this kind, made-up images and made-up gradients of what it makes of them."""
+    def layer(self) -> nn.Conv2d:
         kernel = self.kernel[0], self.kernel[1]
         layer = nn.Conv2d(self.channels, self.outputs, kernel, self.stride, self.padding, bias=False)
-        layer.to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
-        images = _last(torch.randn(ROWS_TRIED, self.channels, *self.sides))
-        return layer, images, _last(torch.randn_like(layer(images)))
+        return layer.to(memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload, no-any-return]
+
+    def blank(self) -> tuple[Tensor, Tensor]:
+        """Images and gradients that nothing has been written to: for their shapes alone."""
+        made = [
+            (side + 2 * self.padding - kernel) // self.stride + 1
+            for side, kernel in zip(self.sides, self.kernel, strict=True)
+        ]
+        shapes = ((self.channels, *self.sides), (self.outputs, *made))
+        images, grads = (torch.empty(ROWS_TRIED, *shape, memory_format=torch.channels_last) for shape in shapes)
+        return images, grads
+
+    def tensors(self) -> tuple[nn.Conv2d, Tensor, Tensor]:
+        """A layer of this kind, made-up images and made-up gradients of what it makes of them."""
+        images, grads = self.blank()
+        return self.layer(), images.normal_(), grads.normal_()
 
 
 def _left_of_layers(net: nn.Module, shape: Sequence[int], private: bool) -> dict[str, list[str]]:
@@ -136,7 +150,7 @@ def _calls(net: nn.Module, shape: Sequence[int]) -> dict[str, _Call]:
 
 def _trials(call: _Call, private: bool) -> dict[str, Trial]:
     """The kinds of work that a kernel could do in such a layer."""
-    layer, images, grads = call.tensors()
+    layer, (images, grads) = call.layer(), call.blank()
     known = takes(layer, images, grads)
     trials: dict[str, Trial] = {}
     if conv3x3.suits(layer.weight, images, stride=call.stride, padding=call.padding):
@@ -196,7 +210,7 @@ def _steps(net: Net, shape: Sequence[int], private: bool) -> float:
         parameters = list(model.parameters())
         return lambda: torch.autograd.grad(model(images).square().mean(), parameters, allow_unused=True)
 
-    return gain(step(fastest(copy.deepcopy(net))), step(fastest(alone)))
+    return gain(step(fastest(copy.deepcopy(net))), step(fastest(alone)), seconds=SECONDS_OF_STEPS)
 
 
 def _private_dense(net: Net, width: int) -> float:
@@ -226,7 +240,3 @@ def _clients(net: Net, width: int) -> float:
         partial(stacked_by, way, job, [start] * CLIENTS_TRIED, [own] * CLIENTS_TRIED, contexts) for way in (True, False)
     ]
     return gain(*ways)
-
-
-def _last(images: Tensor) -> Tensor:
-    return images.contiguous(memory_format=torch.channels_last)

@@ -22,8 +22,8 @@ from sordino.kernels.native import form, library
 from sordino.processor import processor
 
 FOLDER_VARIABLE = "SORDINO_TRIALS"
-LAPS, CLEAR, SECONDS = 5, 1.5, 0.25
-"""Times that each is tried; the best counts, because a busy moment can only slow it down. After three, a clear
+FEWEST, LAPS, CLEAR, SECONDS = 3, 9, 1.5, 0.25
+"""Times that each is tried; the best counts, because a busy moment can only slow it down. After a few, a clear
 lead or so much time is enough."""
 
 Trial = Callable[[], float]
@@ -35,8 +35,8 @@ def trials_folder() -> Path:
     return Path(os.environ.get(FOLDER_VARIABLE) or data_folder() / ".trials")
 
 
-def gain(ours: Callable[[], object], torchs: Callable[[], object]) -> float:
-    """How many times as long as our way torch's takes, by turns; at least three of each after one to warm up.
+def gain(ours: Callable[[], object], torchs: Callable[[], object], *, seconds: float = SECONDS) -> float:
+    """How many times as long as our way torch's takes, by turns; at least three of each after one to warm up, for about `seconds`.
 
     What counts is this thread's own time on its core, so that others who take the core away in between do not decide it.
     """
@@ -47,7 +47,7 @@ def gain(ours: Callable[[], object], torchs: Callable[[], object]) -> float:
             begin = time.thread_time()
             work()
             best[place] = min(best[place], time.thread_time() - begin)
-        if lap > 1 and (max(best) > CLEAR * min(best) or time.thread_time() - first > SECONDS):
+        if lap + 1 >= FEWEST and (max(best) > CLEAR * min(best) or time.thread_time() - first > seconds):
             break
     return round(best[1] / best[0], 3)
 
