@@ -9,8 +9,8 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
   figures mean nothing;
 - `--report` prints what is there, and says how many of how many runs that is;
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
-- `--again 2` runs two of the runs reported from this processor again, drawn by lot (the lot is the present commit's name, so that nobody
-  can choose), and holds what they give now against what was kept.
+- `--again 2` runs two of the runs reported from this processor again, or from others where there are none, drawn by lot (the lot is the
+  present commit's name, so that nobody can choose), and holds what they give now against what was kept.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ class Plan:
     def again(self, count: int, jobs: int) -> str:
         """Run some of the reported runs a second time, drawn by the commit's name, and tell what they gave then and now."""
         cells = self._reported(self.winners())
-        made = [(cell, seed) for cell in cells for seed in self.seeds if self._made_here(cell, seed)]
+        told = [(cell, seed) for cell in cells for seed in self.seeds if self._outcome(cell, seed)]
+        here = [one for one in told if self._made_here(*one)]
+        where = "of this processor" if here else "of other processors, which add up in another order"
+        made = here or told
         drawn = random.Random(commit()).sample(made, min(count, len(made)))
         second = replace(self, out=self.out / "again" / commit(), kept=None)
         second._do(drawn, jobs, self.study.figures)
@@ -159,10 +162,10 @@ class Plan:
         for cell, seed in drawn:
             then, now = self._outcome(cell, seed), second._outcome(cell, seed)
             assert then is not None
-            told = ["nothing", "no"] if now is None else [_told(now), "yes" if now.figures == then.figures else "no"]
-            rows.append([cell.name, str(seed), _told(then), f"{then.commit}, {then.processor}", *told])
+            again = ["nothing", "no"] if now is None else [_told(now), "yes" if now.figures == then.figures else "no"]
+            rows.append([cell.name, str(seed), _told(then), f"{then.commit}, {then.processor}", *again])
         table = markdown(["cell", "seed", "then", "at", f"now, at {commit()}", "the same"], rows)
-        return f"{self.study.name}: {len(drawn)} of {len(made)} runs of this processor, drawn by lot\n\n{table}"
+        return f"{self.study.name}: {len(drawn)} of {len(made)} runs {where}, drawn by lot\n\n{table}"
 
     def _made_here(self, cell: Cell, seed: int) -> bool:
         """Whether it was run on such a processor: another one adds up in another order, and private training makes points of that."""

@@ -117,12 +117,17 @@ def test_runs_drawn_by_lot_give_the_same_again_and_a_false_line_is_found(done, t
     assert false.again(1, jobs=1).endswith("| no |")
 
 
-def test_runs_of_another_processor_are_not_drawn(done, tmp_path):
+def test_runs_of_another_processor_are_drawn_only_where_there_are_no_others_and_called_so(done, tmp_path):
     *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
     line = {**json.loads(chosen), "processor": "another one"}
     (tmp_path / "other.jsonl").write_text("\n".join([*tried, json.dumps(line)]))
     other = Plan(study=study(), out=tmp_path, seeds=(1,), kept=tmp_path / "other.jsonl")
-    assert other.again(1, jobs=1).startswith("small: 0 of 0 runs of this processor")
+    assert other.again(1, jobs=1).startswith("small: 1 of 1 runs of other processors")
+    (tmp_path / "both.jsonl").write_text(
+        "\n".join([*tried, chosen, json.dumps({**line, "seed": 2, "settings": "else"})])
+    )
+    both = Plan(study=study(), out=tmp_path, seeds=(1,), kept=tmp_path / "both.jsonl")
+    assert both.again(1, jobs=1).startswith("small: 1 of 1 runs of this processor")
 
 
 def test_a_report_before_the_choice_says_what_is_missing(tmp_path):
