@@ -29,6 +29,20 @@ for _ in range(4):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+# Megabytes that a process still holds of 256 that it freed below something that stays, and after it handed them back.
+COUNT_HELD = """
+import torch
+from sordino.engine.costing.process_memory import resident
+from sordino.engine.simulate.allocator import hand_back, tune_allocator
+tune_allocator()
+before = resident()
+large, small = torch.ones(2**26), torch.ones(2**16)
+del large
+held = resident()
+hand_back()
+print((held - before) >> 20, (resident() - before) >> 20)
+"""
+
 
 class FakeLibrary:
     def __init__(self, answer: int) -> None:
@@ -105,3 +119,10 @@ def test_a_freed_block_is_reused_without_page_faults() -> None:
         )
         faults[choice] = int(run.stdout)
     assert faults["tuned"] * 10 < faults["system"]
+
+
+@pytest.mark.skipif(not ON_GLIBC, reason="the system's allocator is not glibc's")
+def test_freed_memory_is_kept_until_it_is_handed_back() -> None:
+    done = subprocess.run([sys.executable, "-c", COUNT_HELD], capture_output=True, text=True, check=True)
+    held, left = map(int, done.stdout.split())
+    assert held >= 250 and left < 50

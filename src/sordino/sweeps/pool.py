@@ -23,6 +23,7 @@ from sordino.core import SordinoError
 from sordino.cores import free_cores
 from sordino.data.kept import keeping
 from sordino.engine.run import Moment, Watcher, run_experiment
+from sordino.engine.simulate.allocator import hand_back
 from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment
 from sordino.sentences import first_line
@@ -74,6 +75,8 @@ class Job:
             return self.died(str(error))
         except Exception as error:
             return self.died(f"{type(error).__name__}: {first_line(error)}")
+        finally:
+            hand_back()
         return Ended("")
 
     def died(self, sentence: str) -> Ended:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
+
+from sordino.engine.simulate.allocator import hand_back
 
 _STATUS, _STATM, _CLEAR = Path("/proc/self/status"), Path("/proc/self/statm"), Path("/proc/self/clear_refs")
 
@@ -31,8 +32,7 @@ def peak() -> int:
 
 def forget_peak() -> None:
     """Hand freed memory back, and count the peak from what is held now."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    hand_back()
     with suppress(OSError):
         _CLEAR.write_text("5")
 
