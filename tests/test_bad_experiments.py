@@ -67,6 +67,32 @@ REFUSED = {
         "method={name='dp-pfeddsu', head_extractor='none'}",
         r"In \[method\], head_extractor should be",
     ),
+    "statistics over no step": ("method='dp-sgd';tuning={name='auto', iterations=0}", r"In \[tuning\], iterations should be"),
+    "noise times nothing": ("method='dp-sgd';tuning={name='auto', c2=0}", r"In \[tuning\], c2 should be greater than 0, but got 0"),
+    "noise times no number": ("tuning={name='auto', c2=inf}", r"In \[tuning\], c2 should be a finite number"),
+    "a coefficient of no theorem": ("tuning={name='auto', coefficient='exact'}", r"In \[tuning\], coefficient should be"),
+    "a loss that is a word": ("engine.training_loss='yes'", r"In \[engine\], training_loss should be a valid boolean"),
+    "a split that leaves nothing": (
+        "data.client_split={validation=0.5, test=0.5}",
+        r"\[data\] client_split should leave rows to train on",
+    ),
+    "a split below nothing": ("data.client_split={validation=-0.1}", r"In \[data.client_split\], validation should be"),
+    "momentum with nothing to keep": (
+        "method={name='dp-sgd', lasting_momentum=true, momentum=0.0}",
+        r"\[method\] lasting_momentum keeps the velocity of several local steps",
+    ),
+    "copies of no kind": ("method={name='fedceo', copies='public'};privacy.noise='local'", r"In \[method\], copies should be"),
+    "copies that nobody has": (
+        "method={name='fedceo', copies='next-turn', personal=false};privacy.noise='local'",
+        r"got personal = false, where there are none",
+    ),
+    "an extractor of no kind": ("method={name='centaur', extractor='fixed'}", r"In \[method\], extractor should be"),
+    "noisy steps that are none": ("method={name='ppsgd-steps', local_steps=0}", r"In \[method\], local_steps should be"),
+    "heads without a step": ("method={name='centaur-steps', head_steps=-1}", r"In \[method\], head_steps should be"),
+    "a border of no kind": (
+        "start={name='standard', data={source='mnist5k', visibility='public'}};tuning={name='reprogram', border='noise'}",
+        r"In \[tuning\], border should be 'zeros' or 'random'",
+    ),
     "directions by no rule": (
         "privacy.mechanism={name='gep', public={source='digits'}, directions='all'}",
         "directions should be",
