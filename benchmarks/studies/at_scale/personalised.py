@@ -6,7 +6,7 @@ drawn in each of 20 (0.17·C if all of them took part, at ten times the cost); a
 - everyone: 400 clients, all of them in each of 10 rounds, with pixels from -1 to 1;
 - drawn: 3,200 clients, of whom about 320 are drawn in each of 20 rounds, with 0.175 taken off pixels and the rest divided by 0.333,
   constants in common use for EMNIST. An empty page is then no longer far from zero, where it adds the same to everyone's gradient.
-  400 clients with the same settings, of whom about 320 are drawn, tell what is owed to the number of clients.
+  400, 800 and 1,600 clients with the same settings, of whom about 320 are drawn, tell what is owed to the number of clients.
 
 Of those drawn every method has settings of its own, chosen at ε = 4 on rows that clients keep from training: the clip for CENTAUR, which
 DP-pFedDSU, DP-FedAvg-fb and the ceiling (sharing without noise) take over; the rate for PPSGD and PMTL-FT, which take 8 steps on the
@@ -36,6 +36,7 @@ METHODS = ("centaur", "dp-pfeddsu", "ppsgd", "pmtl-ft", "dp-fedavg-fb")
 ALONE = '"centaur",extractor="frozen"'
 NO_NOISE = 'privacy={noise_multiplier=0.0,clip_norm=1.0,sampler="everyone",delta=1e-4}'
 MANY, FEW, COHORT = 3200, 400, 320
+FEWER = (FEW, 800, 1600)
 DRAWN_CLIP, DRAWN_HEADS, DRAWN_PPSGD, DRAWN_PMTL = "clip, drawn", "heads alone, drawn", "ppsgd, drawn", "pmtl-ft, drawn"
 NONE = "noise_multiplier=0.0"
 STEPS = "epochs=2,learning_rate=0.3"
@@ -140,9 +141,16 @@ def _cells_drawn(winners: Winners) -> list[Cell]:
         drawn("pmtl-ft", '"pmtl-ft"', pmtl),
         drawn("centaur", centaur, clip, noise=NONE),
         drawn("centaur", centaur, clip, noise="epsilon=1"),
-        drawn("heads alone", ALONE, heads, clients=FEW),
-        drawn("centaur", centaur, clip, clients=FEW),
-        drawn("centaur", centaur, clip, clients=FEW, noise=NONE),
+        *(one for count in FEWER for one in _fewer(count, heads, centaur, clip)),
+    ]
+
+
+def _fewer(clients: int, heads: str, centaur: str, clip: str) -> list[Cell]:
+    """The same settings with fewer clients, who are drawn more often; noise for ε = 4 grows with that."""
+    return [
+        drawn("heads alone", ALONE, heads, clients=clients),
+        drawn("centaur", centaur, clip, clients=clients),
+        drawn("centaur", centaur, clip, clients=clients, noise=NONE),
     ]
 
 

@@ -3,7 +3,8 @@
 All 50,000 rows of CIFAR-10 at 16 pixels, the paper's CNN, 10 clients, Dirichlet(1), full batches, T = 20, the ends of the paper's ranges
 of ε. β is chosen for each strategy and mechanism on Fashion-MNIST, a public stand-in: a tenth of the rows at ten times the ε, so that a
 client's mean gradient bears about the same noise. Training from scratch takes the β of full tuning. `auto` reckons with the noise that is
-drawn, or with c2 = 1. `--large` has the paper's 32 pixels, and T = 128.
+drawn, or with c2 = 1. HT and FT have 40 rounds too, and 128, at the same β: a step is β over the root of T. `--large` has the paper's 32
+pixels, with 20 and 128 rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sordino.engine.record import read_summary
 EPSILONS = {"gaussian": ("0.3", "0.8"), "laplace": ("25", "50")}
 STRATEGIES = {"HT": '{name="head"}', "FT": '{name="full"}', "ST": '{name="full"}'}
 BETAS = {"HT": (0.1, 0.3, 1.0), "FT": (0.1, 0.5, 2.0)}
-ROUNDS, LONG = 20, 128
+ROUNDS, TWICE, LONG = 20, 40, 128
 SIDE, PAPERS_SIDE = 16, 32
 PROXY_ROWS, OF_ALL = 5000, 10
 PROXY = (
@@ -72,7 +73,18 @@ def cells(winners: Winners) -> list[Cell]:
         for more in ("", ",c2=1.0") if mechanism == "gaussian" else ("",):
             name, rule = "auto c2=1" if more else "auto", f'{{name="auto",epsilon=0.01{more}}}'
             made += [cell(name, rule, mechanism, epsilon, beta) for epsilon in epsilons]
-    return made
+    return [*made, *(one for rounds in (TWICE, LONG) for one in _longer(winners, rounds))]
+
+
+def _longer(winners: Winners, rounds: int) -> list[Cell]:
+    """Head and full tuning at the same β and ε, with the noise of more rounds."""
+    return [
+        cell(f"{rounds} rounds {strategy}", strategy, mechanism, epsilon, beta, f"rounds={rounds}")
+        for strategy in BETAS
+        for mechanism, epsilons in EPSILONS.items()
+        for beta in [_chosen(winners[f"β of {strategy}, {mechanism}"])]
+        for epsilon in epsilons
+    ]
 
 
 def full_size() -> list[Cell]:
