@@ -56,12 +56,16 @@ class Outcome:
 
 
 class Outcomes:
-    """All runs of one study that are known, in a file of lines; of two lines with the same settings the first counts."""
+    """All runs of one study that are known, in a file of lines; of two lines with the same settings the first counts.
+
+    Others with the same settings are from other processors, on which a run was made again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self._known: dict[str, Outcome] = {}
+        self._by_processor: dict[tuple[str, str], Outcome] = {}
         for line in lines:
             told = json.loads(line)
             told["epsilon"] = {view: float(epsilon) for view, epsilon in told["epsilon"].items()}
@@ -74,6 +78,10 @@ class Outcomes:
         """The run with these settings, if it has been made."""
         return self._known.get(settings)
 
+    def made_on(self, processor: str, settings: str) -> Outcome | None:
+        """The run with these settings on such a processor."""
+        return self._by_processor.get((processor, settings))
+
     def keep(self, outcome: Outcome) -> None:
         """Add a run to the file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,3 +91,4 @@ class Outcomes:
 
     def _add(self, outcome: Outcome) -> None:
         self._known.setdefault(outcome.settings, outcome)
+        self._by_processor.setdefault((outcome.processor, outcome.settings), outcome)

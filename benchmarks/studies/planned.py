@@ -9,8 +9,10 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
   figures mean nothing;
 - `--report` prints what is there, and says how many of how many runs that is;
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
+- `--figure FILE` draws the regime map from what is there: what the method gains where (gains.py);
 - `--again 2` runs two of the runs reported from this processor again, or from others where there are none, drawn by lot (the lot is the
-  present commit's name, so that nobody can choose), and holds what they give now against what was kept.
+  present commit's name, so that nobody can choose), and holds what they give now against what was kept. A run that another processor
+  had made is kept beside it, so that the next lot finds it here.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.history import RESULTS, commit
+from benchmarks.studies.gains import Gain, Measured, draw
 from benchmarks.studies.outcomes import Outcome, Outcomes, fingerprint
 from benchmarks.studies.study import EXAMPLES, Cell, markdown
 from sordino.core import SordinoError
@@ -84,6 +87,8 @@ class Study:
     choosing_seeds: Sequence[int] = (101,)
     quick: Callable[[Cell], Sequence[str]] = lambda cell: ()
     """Changes that make a cell a toy."""
+    gains: Callable[[Winners], Sequence[Gain]] = lambda winners: ()
+    """The regimes of the map that `--figure` draws."""
 
     def main(self) -> None:
         parser = argparse.ArgumentParser(description=self.name)
@@ -102,6 +107,9 @@ class Study:
             default="",
             help="only the cell of this name, or all whose names contain it, and the choices they need",
         )
+        parser.add_argument(
+            "--figure", type=Path, help="run nothing, and draw the regime map of what is there into this file"
+        )
         parser.add_argument("--again", type=int, default=0, metavar="N", help="run N reported runs again, drawn by lot")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
@@ -112,6 +120,9 @@ class Study:
         try:
             if given.again:
                 sys.stdout.write(plan.again(given.again, given.jobs) + "\n")
+                return
+            if given.figure:
+                draw(plan.gains(), given.figure)
                 return
             if not given.report:
                 plan.run(given.jobs)
@@ -160,17 +171,28 @@ class Plan:
         second._do(drawn, jobs, self.study.figures)
         rows = []
         for cell, seed in drawn:
-            then, now = self._outcome(cell, seed), second._outcome(cell, seed)
+            then, now = self._made_here(cell, seed) or self._outcome(cell, seed), second._outcome(cell, seed)
             assert then is not None
+            if now is not None and not here:
+                self.outcomes.keep(now)
             again = ["nothing", "no"] if now is None else [_told(now), "yes" if now.figures == then.figures else "no"]
             rows.append([cell.name, str(seed), _told(then), f"{then.commit}, {then.processor}", *again])
         table = markdown(["cell", "seed", "then", "at", f"now, at {commit()}", "the same"], rows)
         return f"{self.study.name}: {len(drawn)} of {len(made)} runs {where}, drawn by lot\n\n{table}"
 
-    def _made_here(self, cell: Cell, seed: int) -> bool:
-        """Whether it was run on such a processor: another one adds up in another order, and private training makes points of that."""
-        found = self._outcome(cell, seed)
-        return found is not None and found.processor == processor()
+    def _made_here(self, cell: Cell, seed: int) -> Outcome | None:
+        """What such a processor gave, if it did: another one adds up in another order, and private training makes points of that."""
+        return self.outcomes.made_on(processor(), fingerprint(self._table(cell, seed)))
+
+    def gains(self) -> list[Measured]:
+        """What there is of the regime map: regimes of which at least one seed was run with both."""
+        found = []
+        for gain in self.study.gains(self.winners()):
+            pairs = [(self._outcome(gain.method, seed), self._outcome(gain.control, seed)) for seed in self.seeds]
+            both = [(one.figures[gain.figure], other.figures[gain.figure]) for one, other in pairs if one and other]
+            if both:
+                found.append(Measured(gain=gain, points=[100 * (one - other) for one, other in both]))
+        return found
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.studies import at_scale, batchnorm_artefact
+from benchmarks.studies.gains import AHEAD, BEHIND, OPEN, Gain, Measured, draw
 from benchmarks.studies.outcomes import fingerprint
 from benchmarks.studies.planned import Plan, Study, validation
 from benchmarks.studies.study import EXAMPLES, Cell
@@ -177,6 +178,57 @@ def test_every_study_names_its_cells_once_and_its_settings_are_known(name):
     assert len({one.name for one in found.large}) == len(found.large)
     cells += found.large
     assert all("/" not in one.name for one in cells)
+    known = {str(one) for one in cells}
+    gains = found.gains(last)
+    assert gains
+    assert {str(one) for gain in gains for one in (gain.method, gain.control)} <= known
     for one in cells[:: max(1, len(cells) // 4)]:
         for changes in (one.changes, (*one.changes, *found.quick(one))):
             resolve(experiment(read_table(EXAMPLES / one.file, changes)))
+
+
+def test_a_run_of_another_processor_that_was_made_again_is_kept_and_drawn_next_time(done, tmp_path):
+    *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
+    other = {**json.loads(chosen), "processor": "another one", "figures": {"accuracy": 0.01}}
+    kept = tmp_path / "other.jsonl"
+    kept.write_text("\n".join([*tried, json.dumps(other)]) + "\n")
+    plan = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept)
+    first = plan.again(1, jobs=1)
+    assert "of other processors" in first
+    assert first.endswith("| no |")
+    second = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).again(1, jobs=1)
+    assert "of this processor" in second
+    assert second.endswith("| yes |")
+    assert "| chosen | 1.0 |" in Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).report()
+
+
+def measured(*points):
+    return Measured(
+        gain=Gain(group="one over the other", where="here", method=cell("one"), control=cell("other")), points=points
+    )
+
+
+@pytest.mark.parametrize(
+    ("points", "colour"), [((1.0, 2.0), AHEAD), ((-1.0, -2.0), BEHIND), ((1.0, -2.0), OPEN), ((3.0,), OPEN)]
+)
+def test_a_regime_is_won_or_lost_when_every_seed_says_so_and_one_decides_nothing(points, colour):
+    assert measured(*points).colour == colour
+
+
+def test_a_regime_map_tells_each_gain_and_comes_out_the_same_each_time(done, tmp_path):
+    both = (cell("chosen", "method.learning_rate=0.5"), cell("other", "method.learning_rate=0.001"))
+    gain = Gain(group="one over the other", where="digits", method=both[0], control=both[1])
+    unknown = replace(gain, where="nowhere", method=cell("never run", "rounds=7"))
+    mapped = replace(study(), cells=lambda winners: both, gains=lambda winners: [gain, unknown])
+    plan = Plan(study=mapped, out=tmp_path, seeds=(1,))
+    plan.run(jobs=1)
+    found = plan.gains()
+    assert [one.gain.where for one in found] == ["digits"]
+    accuracies = [plan.of(one)[0].figures["accuracy"] for one in both]
+    assert found[0].points == pytest.approx([100 * (accuracies[0] - accuracies[1])])
+    draw(found, tmp_path / "a.svg")
+    draw(found, tmp_path / "b.svg")
+    picture = (tmp_path / "a.svg").read_text()
+    assert "one over the other" in picture
+    assert str(found[0]) in picture
+    assert picture == (tmp_path / "b.svg").read_text()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners, accuracy, on_proxy
 from benchmarks.studies.study import Cell
 from sordino.engine.robustness import measure, open_subject
@@ -95,6 +96,33 @@ def full_size() -> list[Cell]:
     ]
 
 
+def gains(winners: Winners) -> list[Gain]:
+    """Robust starts over the ordinary one, and that one over none."""
+    known = {one.name: one for one in cells(winners)}
+
+    def rows(group: str, rate: str, start: str, control: str, epsilons: Sequence[str], figure: str) -> list[Gain]:
+        return [
+            Gain(
+                group=group,
+                where=f"ε = {epsilon}",
+                method=known[f"{rate} {start} ε={epsilon}"],
+                control=known[f"{rate} {control} ε={epsilon}"],
+                figure=figure,
+            )
+            for epsilon in epsilons
+        ]
+
+    best, usual = "best rate", "standard"
+    return [
+        *rows("an ordinary public start over none", best, usual, "scratch", EPSILONS, "accuracy"),
+        *rows("DPAdapter over an ordinary start", best, "dpadapter", usual, EPSILONS, "accuracy"),
+        *rows("the same at a larger radius, γ = 0.5", best, "dpadapter γ=0.5", usual, EPSILONS, "accuracy"),
+        *rows("the same at four times the best rate", "too high a rate", "dpadapter", usual, TOO_HIGH_AT, "accuracy"),
+        *rows("SAM over an ordinary start", best, "sam", usual, EPSILONS, "accuracy"),
+        *rows("DPAdapter, accuracy under noise on weights", best, "dpadapter", usual, EPSILONS, "robust accuracy"),
+    ]
+
+
 def figures(run: Path) -> dict[str, float]:
     """Accuracy, and that of the trained model under noise on its weights (Figure 2)."""
     robust = measure(open_subject(run), noise=[ROBUST_NOISE], draws=3).accuracies[ROBUST_NOISE]
@@ -120,6 +148,7 @@ STUDY = Study(
     figures=figures,
     seeds=(1, 2, 3, 4, 5),
     quick=quick,
+    gains=gains,
 )
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners, rounds_of, validation
 from benchmarks.studies.study import Cell
 
@@ -143,6 +144,37 @@ def figures(run: Path) -> dict[str, float]:
     }
 
 
+def gains(winners: Winners) -> list[Gain]:
+    short = {one.name.removesuffix(" z=2 iid"): one for one in cells(winners)}
+    long = {one.name.removesuffix(" z=2 iid"): one for one in full_size()}
+    plain, printed = short["udp-fedavg"], short["fedceo λ=0.03"]
+    before, smoothing_round = "before the last smoothing", "last round"
+    whole = (long["fedceo ϑ>1"], long["udp-fedavg"])
+    regimes = [
+        (f"FedCEO over UDP-FedAvg, {before}", before, [
+            ("10 rounds, λ as printed", printed, plain),
+            ("10 rounds, ten times weaker", short["fedceo λ=0.3"], plain),
+            ("10 rounds, a hundred times weaker", short["fedceo λ=3"], plain),
+            ("10 rounds, settings chosen for each", short["fedceo, chosen λ and rate"], short["udp-fedavg, chosen rate"]),
+            ("10 rounds, λ as printed, shards", short["fedceo λ=0.03 z=2 shards"], short["udp-fedavg z=2 shards"]),
+            ("300 rounds, λ as printed", *whole),
+        ]),
+        ("half of FedCEO over UDP-FedAvg, 10 rounds", before, [
+            ("smoothing alone", short["smoothing alone"], plain),
+            ("personal copies alone", short["copies alone"], plain),
+        ]),
+        ("in the very round that smooths", smoothing_round, [
+            ("10 rounds, λ as printed", printed, plain),
+            ("300 rounds, λ as printed", *whole),
+        ]),
+    ]  # fmt: skip
+    return [
+        Gain(group=group, where=where, method=method, control=control, figure=figure)
+        for group, figure, rows in regimes
+        for where, method, control in rows
+    ]
+
+
 def quick(one: Cell) -> Sequence[str]:
     smoothed = "emnist-steps-fedceo" in one.file
     steps = "method.noisy_steps.local_steps" if smoothed else "method.local_steps"
@@ -160,6 +192,7 @@ STUDY = Study(
     choose_by=validation,
     figures=figures,
     quick=quick,
+    gains=gains,
 )
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners, own_accuracy, validation
 from benchmarks.studies.study import Cell
 
@@ -154,6 +155,38 @@ def _fewer(clients: int, heads: str, centaur: str, clip: str) -> list[Cell]:
     ]
 
 
+def gains(winners: Winners) -> list[Gain]:
+    """Every method over heads alone, where the number of clients is the same."""
+    known = {one.name: one for one in cells(winners)}
+    few, many = f"N={FEW} ε=4 scratch", f"N={MANY} ε=4 drawn"
+    regimes = [
+        ("CENTAUR over heads alone", [
+            (f"{MANY:,} clients, ε = 4", f"centaur {many}", many),
+            (f"{MANY:,} clients, ε = 1", f"centaur N={MANY} ε=1 drawn", many),
+            *((f"{count:,} clients, ε = 4", f"centaur N={count} ε=4 drawn", f"N={count} ε=4 drawn") for count in FEWER[::-1]),
+            (f"{FEW} clients, all of them in 10 rounds, ε = 4", f"centaur {few}", few),
+        ]),
+        ("the same without noise", [
+            *((f"{count:,} clients", f"centaur N={count} without noise drawn", f"N={count} ε=4 drawn") for count in (MANY, *FEWER[::-1])),
+            (f"{FEW} clients, all of them in 10 rounds", f"no noise {few}", few),
+        ]),
+        ("DP-pFedDSU over heads alone", [
+            (f"{MANY:,} clients, ε = 4", f"dp-pfeddsu {many}", many),
+            (f"{FEW} clients, all of them in 10 rounds, ε = 4", f"dp-pfeddsu {few}", few),
+        ]),
+        (f"others over heads alone, {MANY:,} clients, ε = 4", [
+            (method, f"{method} {many}", many) for method in ("dp-fedavg-fb", "pmtl-ft", "ppsgd")
+        ]),
+    ]  # fmt: skip
+    return [
+        Gain(
+            group=group, where=where, method=known[method], control=known[f"heads alone {place}"], figure="own accuracy"
+        )
+        for group, rows in regimes
+        for where, method, place in rows
+    ]
+
+
 def full_size() -> list[Cell]:
     """Table II at s = 5 as the paper has it, ResNet-20 and 100 rounds: sharing against heads alone."""
     methods = {"heads alone": "{name='centaur',extractor='frozen'}", "dp-pfeddsu": "{name='dp-pfeddsu'}"}
@@ -187,6 +220,7 @@ STUDY = Study(
     choose_by=validation,
     figures=own_accuracy,
     quick=quick,
+    gains=gains,
 )
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners, accuracy, on_proxy
 from benchmarks.studies.study import Cell
 from sordino.engine.record import read_summary
@@ -87,6 +88,29 @@ def _longer(winners: Winners, rounds: int) -> list[Cell]:
     ]
 
 
+def gains(winners: Winners) -> list[Gain]:
+    known = {one.name: one for one in cells(winners)}
+    budgets = [
+        (f"{mechanism.capitalize()}, ε = {epsilon}", f"{mechanism} ε={epsilon}")
+        for mechanism, epsilons in EPSILONS.items()
+        for epsilon in epsilons
+    ]
+
+    def rows(group: str, method: str, control: str) -> list[Gain]:
+        return [
+            Gain(group=group, where=where, method=known[f"{method} {budget}"], control=known[f"{control} {budget}"])
+            for where, budget in budgets
+        ]
+
+    longer = (f"{rounds} rounds " for rounds in (TWICE, LONG))
+    return [
+        *rows("head tuning over scratch, 20 rounds", "HT", "ST"),
+        *rows("full over head tuning, 20 rounds", "FT", "HT"),
+        *(gain for length in longer for gain in rows(f"the same, {length}", f"{length}FT", f"{length}HT")),
+        *rows("`auto` over head tuning, 20 rounds", "auto", "HT"),
+    ]
+
+
 def full_size() -> list[Cell]:
     """The ends at the paper's 32 pixels with 20 and with 128 rounds, and the β that its example has."""
     return [
@@ -131,6 +155,7 @@ STUDY = Study(
     choose_by=on_proxy,
     figures=figures,
     quick=quick,
+    gains=gains,
 )
 
 if __name__ == "__main__":

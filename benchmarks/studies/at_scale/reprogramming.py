@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners
 from benchmarks.studies.study import Cell
 
@@ -39,6 +40,21 @@ def _whole(name: str, file: str) -> Cell:
     return Cell(name=name, file=f"reprogramming/{file}.toml", changes=("engine.evaluate_every=20", *FEW))
 
 
+def gains(winners: Winners) -> list[Gain]:
+    known = {one.name: one for one in (*cells(winners), *full_size())}
+    last, published = "MR over a new last layer (BL-PF)", "MR over BL-PF as published"
+    regimes = [
+        (last, "CIFAR-10, 100 rounds", "cifar10 iid MR", "cifar10 iid BL-PF"),
+        (last, "blood cells, 100 rounds", "blood iid MR", "blood iid BL-PF"),
+        (last, "blood cells, 6,000 rows, 20 rounds", "MR", "BL-PF"),
+        (published, "blood cells, 6,000 rows, 20 rounds", "MR", "BL-PF as published"),
+    ]
+    return [
+        Gain(group=group, where=where, method=known[method], control=known[control])
+        for group, where, method, control in regimes
+    ]
+
+
 def quick(one: Cell) -> Sequence[str]:
     small = ("rounds=1", "data.options.limit=600", "data.options.test_limit=200", "method.batch_size=32")
     if one.name.endswith("MR"):
@@ -46,7 +62,9 @@ def quick(one: Cell) -> Sequence[str]:
     return (*small, "data.options.resize=64")
 
 
-STUDY = Study(name="Reprogramming at scale", file="reprogramming", cells=cells, large=full_size(), quick=quick)
+STUDY = Study(
+    name="Reprogramming at scale", file="reprogramming", cells=cells, large=full_size(), quick=quick, gains=gains
+)
 
 if __name__ == "__main__":
     STUDY.main()
