@@ -82,6 +82,13 @@ class Outcomes:
         """The run with these settings on such a processor."""
         return self._by_processor.get((processor, settings))
 
+    def pair(self, one: str, other: str) -> tuple[Outcome, Outcome] | None:
+        """Runs with these settings that one processor made both of; of several such pairs the first that was written down."""
+        for made_by, settings in self._by_processor:
+            if settings == one and (made_by, other) in self._by_processor:
+                return self._by_processor[made_by, one], self._by_processor[made_by, other]
+        return None
+
     def keep(self, outcome: Outcome) -> None:
         """Add a run to the file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)

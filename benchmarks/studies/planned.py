@@ -188,11 +188,16 @@ class Plan:
         """What there is of the regime map: regimes of which at least one seed was run with both."""
         found = []
         for gain in self.study.gains(self.winners()):
-            pairs = [(self._outcome(gain.method, seed), self._outcome(gain.control, seed)) for seed in self.seeds]
+            pairs = [self._beside(gain.method, gain.control, seed) for seed in self.seeds]
             both = [(one.figures[gain.figure], other.figures[gain.figure]) for one, other in pairs if one and other]
             if both:
                 found.append(Measured(gain=gain, points=[100 * (one - other) for one, other in both]))
         return found
+
+    def _beside(self, one: Cell, other: Cell, seed: int) -> tuple[Outcome | None, Outcome | None]:
+        """Two runs to hold against each other, by the same processor if one made both, since processors differ by tenths of points."""
+        settings = [fingerprint(self._table(cell, seed)) for cell in (one, other)]
+        return self.outcomes.pair(*settings) or (self.outcomes.get(settings[0]), self.outcomes.get(settings[1]))
 
     def winners(self) -> dict[str, Cell]:
         """The best candidate of each group by its mean score; a tie goes to the one that was written down first."""

@@ -232,3 +232,29 @@ def test_a_regime_map_tells_each_gain_and_comes_out_the_same_each_time(done, tmp
     assert "one over the other" in picture
     assert str(found[0]) in picture
     assert picture == (tmp_path / "b.svg").read_text()
+
+
+def test_a_gain_is_taken_between_runs_of_one_processor_where_one_made_both(done, tmp_path):
+    chosen = json.loads((done / "outcomes.jsonl").read_text().splitlines()[-1])
+    one, other = cell("one", "method.learning_rate=0.5"), cell("other", "method.learning_rate=0.001")
+    mapped = replace(
+        study(),
+        cells=lambda winners: [one, other],
+        candidates={},
+        gains=lambda winners: [Gain(group="over", where="here", method=one, control=other)],
+    )
+    plan = Plan(study=mapped, out=tmp_path, seeds=(1,), kept=tmp_path / "none.jsonl")
+
+    def line(which, accuracy, processor):
+        settings = fingerprint(plan._table(which, 1))
+        told = {**chosen, "settings": settings, "figures": {"accuracy": accuracy}, "processor": processor}
+        return json.dumps(told)
+
+    def gained(*lines):
+        kept = tmp_path / f"{len(lines)}.jsonl"
+        kept.write_text("\n".join(lines) + "\n")
+        return [tuple(each.points) for each in replace(plan, kept=kept).gains()]
+
+    apart = [line(one, 0.5, "first"), line(other, 0.3, "second")]
+    assert gained(*apart) == [pytest.approx((20.0,))]
+    assert gained(*apart, line(other, 0.4, "first")) == [pytest.approx((10.0,))]
