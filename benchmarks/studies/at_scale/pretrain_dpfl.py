@@ -1,7 +1,7 @@
 """Which part to tune, with real rows and real ε? `python -m benchmarks.studies.at_scale.pretrain_dpfl --out DIR [--only HT]`.
 
 All 50,000 rows of CIFAR-10 at 16 pixels, the paper's CNN, 10 clients, Dirichlet(1), full batches, T = 20, the ends of the paper's ranges
-of ε. β is chosen for each strategy and mechanism on Fashion-MNIST, a public stand-in: a tenth of the rows at ten times the ε, so that a
+of ε. β is chosen for each strategy and budget on Fashion-MNIST, a public stand-in: a tenth of the rows at ten times the ε, so that a
 client's mean gradient bears about the same noise. Training from scratch takes the β of full tuning. `auto` reckons with the noise that is
 drawn, or with c2 = 1. HT and FT have 40 rounds too, and 128, at the same β: a step is β over the root of T. `--large` has the paper's 32
 pixels, with 20 and 128 rounds.
@@ -18,8 +18,9 @@ from benchmarks.studies.study import Cell
 from sordino.engine.record import read_summary
 
 EPSILONS = {"gaussian": ("0.3", "0.8"), "laplace": ("25", "50")}
+BUDGETS = [(mechanism, epsilon) for mechanism, epsilons in EPSILONS.items() for epsilon in epsilons]
 STRATEGIES = {"HT": '{name="head"}', "FT": '{name="full"}', "ST": '{name="full"}'}
-BETAS = {"HT": (0.1, 0.3, 1.0), "FT": (0.1, 0.5, 2.0)}
+BETAS = {"HT": (0.1, 0.3, 1.0), "FT": (0.1, 0.5, 2.0, 4.0)}
 ROUNDS, TWICE, LONG = 20, 40, 128
 SIDE, PAPERS_SIDE = 16, 32
 PROXY_ROWS, OF_ALL = 5000, 10
@@ -53,39 +54,42 @@ def cell(name: str, strategy: str, mechanism: str, epsilon: str, beta: str, *cha
 
 def candidates() -> dict[str, list[Cell]]:
     return {
-        f"β of {strategy}, {mechanism}": [
-            cell(f"tried {strategy} β={beta:g}", strategy, mechanism, _looser(epsilons[-1]), _beta(beta), *PROXY)
+        _group(strategy, mechanism, epsilon): [
+            cell(f"tried {strategy} β={beta:g}", strategy, mechanism, _looser(epsilon), _beta(beta), *PROXY)
             for beta in BETAS[strategy]
         ]
-        for mechanism, epsilons in EPSILONS.items()
+        for mechanism, epsilon in BUDGETS
         for strategy in BETAS
     }
 
 
+def _group(strategy: str, mechanism: str, epsilon: str) -> str:
+    return f"β of {strategy}, {mechanism} ε={epsilon}"
+
+
 def cells(winners: Winners) -> list[Cell]:
     """The cheap ones first."""
-    made = []
-    for strategy in STRATEGIES:
-        for mechanism, epsilons in EPSILONS.items():
-            beta = _chosen(winners[f"β of {'HT' if strategy == 'HT' else 'FT'}, {mechanism}"])
-            made += [cell(strategy, strategy, mechanism, epsilon, beta) for epsilon in epsilons]
-    for mechanism, epsilons in EPSILONS.items():
-        beta = _chosen(winners[f"β of HT, {mechanism}"])
-        for more in ("", ",c2=1.0") if mechanism == "gaussian" else ("",):
-            name, rule = "auto c2=1" if more else "auto", f'{{name="auto",epsilon=0.01{more}}}'
-            made += [cell(name, rule, mechanism, epsilon, beta) for epsilon in epsilons]
-    return [*made, *(one for rounds in (TWICE, LONG) for one in _longer(winners, rounds))]
-
-
-def _longer(winners: Winners, rounds: int) -> list[Cell]:
-    """Head and full tuning at the same β and ε, with the noise of more rounds."""
     return [
-        cell(f"{rounds} rounds {strategy}", strategy, mechanism, epsilon, beta, f"rounds={rounds}")
-        for strategy in BETAS
-        for mechanism, epsilons in EPSILONS.items()
-        for beta in [_chosen(winners[f"β of {strategy}, {mechanism}"])]
-        for epsilon in epsilons
+        *(_tuned(winners, strategy, strategy, *budget) for strategy in STRATEGIES for budget in BUDGETS),
+        *(_tuned(winners, "auto", '{name="auto",epsilon=0.01}', *budget) for budget in BUDGETS),
+        *(
+            _tuned(winners, "auto c2=1", '{name="auto",epsilon=0.01,c2=1.0}', "gaussian", one)
+            for one in EPSILONS["gaussian"]
+        ),
+        *(
+            _tuned(winners, f"{rounds} rounds {strategy}", strategy, *budget, f"rounds={rounds}")
+            for rounds in (TWICE, LONG)
+            for strategy in BETAS
+            for budget in BUDGETS
+        ),
     ]
+
+
+def _tuned(winners: Winners, name: str, strategy: str, mechanism: str, epsilon: str, *changes: str) -> Cell:
+    """At the β that was chosen for head or full tuning at this budget; `auto` has that of the head."""
+    like = "FT" if strategy in ("FT", "ST") else "HT"
+    beta = _chosen(winners[_group(like, mechanism, epsilon)])
+    return cell(name, strategy, mechanism, epsilon, beta, *changes)
 
 
 def gains(winners: Winners) -> list[Gain]:
