@@ -106,7 +106,7 @@ IN_SHORT = {
         "sordino sweep examples/pretrain-dpfl/cifar10-resnet20-gaussian.toml": "--set rounds=1 --set start.epochs=1 "
         "--set data.clients=2 --set model=lenet5",
     },
-    "docs/studies/reprogramming.md": {
+    "docs/studies/small/reprogramming.md": {
         "sordino pretrain examples/reprogramming/cifar10-small-source.toml --out DIR/source --set model.name=cnn "
         "--set start.epochs=6": "--set start.epochs=1",
     },

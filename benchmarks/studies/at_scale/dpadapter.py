@@ -4,7 +4,7 @@ Starts on EMNIST-47 letters, private training on MNIST with DP-SGD, ε from 0.1 
 chosen for each start and ε on Fashion-MNIST, a public stand-in. Where noise limits (ε = 0.1 and 0.2), told beside it is the same at four
 times that rate. The radii are those that the small study chose on public rows. Five seeds, which are also those of the starts.
 Larger radii, at which starts bear the most noise and have lost accuracy by it, are told beside them. So is a convolutional network on
-CIFAR-10 at 16 pixels, from starts on 10,000 public images of Tiny-ImageNet-100, ε = 1 and 4 (`--only CNN`).
+CIFAR-10 at 16 pixels, from starts on 10,000 public images of Tiny-ImageNet-100, ε = 1 and 4 (`--only CNN --seeds 1 2 3`).
 Figure 2: the robustness of every trained model, under noise of 0.1 on its weights. `--large` has cells of Table 1 with ResNet-20.
 """
 
