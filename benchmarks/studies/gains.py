@@ -1,7 +1,7 @@
 """A regime map: what a method gains over its control in each regime of a study, seed by seed, as one picture.
 
-A dot is one seed, the bar their mean. Green: ahead with every seed; red: behind with every seed; grey: seeds disagree, or there is only
-one, which decides nothing.
+A dot is one seed, the bar their mean. Green: ahead with every seed; red: behind with every seed; grey: seeds disagree, one differs by less
+than a tenth of a point, or there is only one, which decides nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from benchmarks.studies.study import Cell
 AHEAD, BEHIND, OPEN = "#1a7f37", "#c0392b", "#6e7781"
 WIDTH, MARGIN, ROW = 9.0, 1.1, 0.3
 """In inches, as matplotlib counts."""
+LEAST = 0.1
+"""Points by which a seed has to be ahead or behind to count: a few test rows are chance."""
 GAP = 0.6
 """Rows between two groups, in rows."""
 
@@ -49,7 +51,7 @@ class Measured:
     def colour(self) -> str:
         if len(self.points) < 2:
             return OPEN
-        return AHEAD if min(self.points) > 0 else BEHIND if max(self.points) < 0 else OPEN
+        return AHEAD if min(self.points) >= LEAST else BEHIND if max(self.points) <= -LEAST else OPEN
 
     def __str__(self) -> str:
         if len(self.points) < 2:

@@ -209,7 +209,8 @@ def measured(*points):
 
 
 @pytest.mark.parametrize(
-    ("points", "colour"), [((1.0, 2.0), AHEAD), ((-1.0, -2.0), BEHIND), ((1.0, -2.0), OPEN), ((3.0,), OPEN)]
+    ("points", "colour"),
+    [((1.0, 2.0), AHEAD), ((-1.0, -2.0), BEHIND), ((1.0, -2.0), OPEN), ((3.0,), OPEN), ((0.04, 0.2), OPEN)],
 )
 def test_a_regime_is_won_or_lost_when_every_seed_says_so_and_one_decides_nothing(points, colour):
     assert measured(*points).colour == colour

@@ -6,11 +6,12 @@ FedCEO at the printed λ and at ten and a hundred times that (smoothing ten and 
 LeNet-5 on CIFAR-10.
 Told are the last round, which smooths, the one before it, and the best of all, since a smoothing costs points that later rounds win back.
 
-Two cells have settings that were chosen on a tenth of each client's rows, kept from training: the rate, for UDP-FedAvg, and λ at that rate,
-for FedCEO, in nine rounds, of which the fifth smooths, so that four rounds have won back what it costs.
+Two cells have settings that were chosen on a tenth of each client's rows, kept from training: the rate, by UDP-FedAvg, and λ, by FedCEO at
+the published rate in nine rounds, of which the fifth smooths, so that four rounds have won back what it costs.
 
-`--large` is Table 1 with T = 300 and I = 20, 45 minutes a run: UDP-FedAvg, PPSGD, CENTAUR, FedCEO with ϑ = 1 and ϑ > 1 at the ends of the
-paper's range of λ, and the ablations smoothing alone and copies alone, for equal shares and shards; and one point of LeNet-5 on CIFAR-10.
+`--large` is Table 1 with T = 300 and I = 20, 15 to 45 minutes a run: UDP-FedAvg, PPSGD, CENTAUR, FedCEO with ϑ = 1 and ϑ > 1 at the ends
+of the paper's range of λ, and the ablations smoothing alone and copies alone, for equal shares and shards; at z = 2 the pair with the
+rate that was chosen in ten rounds; and one point of LeNet-5 on CIFAR-10.
 `--only iid`, `--only shards`, `--only z=2` or `--only LeNet` run a part of it.
 """
 
