@@ -18,7 +18,7 @@ Cells that were in an earlier grid and never ran are gone: 400 clients at ε = 1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.studies.gains import Gain
 from benchmarks.studies.planned import Study, Winners, own_accuracy, validation
@@ -142,22 +142,23 @@ def _cells_drawn(winners: Winners) -> list[Cell]:
         drawn("pmtl-ft", '"pmtl-ft"', pmtl),
         drawn("centaur", centaur, clip, noise=NONE),
         drawn("centaur", centaur, clip, noise="epsilon=1"),
-        *(one for count in FEWER for one in _fewer(count, heads, centaur, clip)),
+        *(one for count in FEWER for one in _fewer(count, heads, shared, clip)),
     ]
 
 
-def _fewer(clients: int, heads: str, centaur: str, clip: str) -> list[Cell]:
+def _fewer(clients: int, heads: str, shared: Mapping[str, str], clip: str) -> list[Cell]:
     """The same settings with fewer clients, who are drawn more often; noise for ε = 4 grows with that."""
     return [
         drawn("heads alone", ALONE, heads, clients=clients),
-        drawn("centaur", centaur, clip, clients=clients),
-        drawn("centaur", centaur, clip, clients=clients, noise=NONE),
+        *(drawn(one, method, clip, clients=clients) for one, method in shared.items()),
+        drawn("centaur", shared["centaur"], clip, clients=clients, noise=NONE),
     ]
 
 
 def gains(winners: Winners) -> list[Gain]:
     """Every method over heads alone, where the number of clients is the same."""
     known = {one.name: one for one in cells(winners)}
+    counts = (MANY, *FEWER[::-1])
     few, many = f"N={FEW} ε=4 scratch", f"N={MANY} ε=4 drawn"
     regimes = [
         ("CENTAUR over heads alone", [
@@ -167,15 +168,18 @@ def gains(winners: Winners) -> list[Gain]:
             (f"{FEW} clients, all of them in 10 rounds, ε = 4", f"centaur {few}", few),
         ]),
         ("the same without noise", [
-            *((f"{count:,} clients", f"centaur N={count} without noise drawn", f"N={count} ε=4 drawn") for count in (MANY, *FEWER[::-1])),
+            *((f"{count:,} clients", f"centaur N={count} without noise drawn", f"N={count} ε=4 drawn") for count in counts),
             (f"{FEW} clients, all of them in 10 rounds", f"no noise {few}", few),
         ]),
+        ("DP-FedAvg-fb over heads alone", [
+            (f"{count:,} clients, ε = 4", f"dp-fedavg-fb N={count} ε=4 drawn", f"N={count} ε=4 drawn") for count in counts
+        ]),
         ("DP-pFedDSU over heads alone", [
-            (f"{MANY:,} clients, ε = 4", f"dp-pfeddsu {many}", many),
+            *((f"{count:,} clients, ε = 4", f"dp-pfeddsu N={count} ε=4 drawn", f"N={count} ε=4 drawn") for count in counts),
             (f"{FEW} clients, all of them in 10 rounds, ε = 4", f"dp-pfeddsu {few}", few),
         ]),
         (f"others over heads alone, {MANY:,} clients, ε = 4", [
-            (method, f"{method} {many}", many) for method in ("dp-fedavg-fb", "pmtl-ft", "ppsgd")
+            (method, f"{method} {many}", many) for method in ("pmtl-ft", "ppsgd")
         ]),
     ]  # fmt: skip
     return [
