@@ -106,6 +106,10 @@ IN_SHORT = {
         "sordino sweep examples/pretrain-dpfl/cifar10-resnet20-gaussian.toml": "--set rounds=1 --set start.epochs=1 "
         "--set data.clients=2 --set model=lenet5",
     },
+    "docs/studies/personalised.md": {
+        "sordino plan examples/personalised/table2-cifar10-s5.toml --set engine.workers=1": f"{FEW} --set data.clients=5 "
+        "--set model=lenet5 --no-trial",
+    },
     "docs/studies/small/reprogramming.md": {
         "sordino pretrain examples/reprogramming/cifar10-small-source.toml --out DIR/source --set model.name=cnn "
         "--set start.epochs=6": "--set start.epochs=1",

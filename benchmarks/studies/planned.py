@@ -10,6 +10,7 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
 - `--report` prints what is there, and says how many of how many runs that is;
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
 - `--figure FILE` draws the regime map from what is there: what the method gains where (gains.py);
+- `--here` also runs what only other processors have given, and keeps it beside that, so that gains are taken between runs of one;
 - `--again 2` runs two of the runs reported from this processor again, or from others where there are none, drawn by lot (the lot is the
   present commit's name, so that nobody can choose), and holds what they give now against what was kept. A run that another processor
   had made is kept beside it, so that the next lot finds it here.
@@ -110,13 +111,16 @@ class Study:
         parser.add_argument(
             "--figure", type=Path, help="run nothing, and draw the regime map of what is there into this file"
         )
+        parser.add_argument(
+            "--here", action="store_true", help="run what only other processors have given on this one too"
+        )
         parser.add_argument("--again", type=int, default=0, metavar="N", help="run N reported runs again, drawn by lot")
         given = parser.parse_args()
         out = given.out / "quick" if given.quick else given.out
         seeds = given.seeds or (self.seeds[:1] if given.quick else self.seeds)
         kept = None if given.quick else RESULTS / "studies" / f"{self.file}.jsonl"
         study = self.at_large() if given.large else self
-        plan = Plan(study=study, out=out, seeds=seeds, toy=given.quick, only=given.only, kept=kept)
+        plan = Plan(study=study, out=out, seeds=seeds, toy=given.quick, only=given.only, kept=kept, here=given.here)
         try:
             if given.again:
                 sys.stdout.write(plan.again(given.again, given.jobs) + "\n")
@@ -146,6 +150,8 @@ class Plan:
     only: str = ""
     kept: Path | None = None
     """The file of outcomes; one in `out`, where nothing is said."""
+    here: bool = False
+    """Whether a reported run that another processor made counts as missing."""
     outcomes: Outcomes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +163,7 @@ class Plan:
         tried = [(cell, seed) for group in self._groups.values() for cell in group for seed in self._choosing]
         self._do(tried, jobs, self._scored)
         cells = self._reported(self.winners())
-        self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs, self.study.figures)
+        self._do([(cell, seed) for seed in self.seeds for cell in cells], jobs, self.study.figures, here=self.here)
 
     def again(self, count: int, jobs: int) -> str:
         """Run some of the reported runs a second time, drawn by the commit's name, and tell what they gave then and now."""
@@ -309,8 +315,9 @@ class Plan:
             "cells": told(self.study.cells(self._first)),
         }
 
-    def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int, figures: Figures) -> None:
-        todo = [(cell, seed) for cell, seed in wanted if not self._outcome(cell, seed)]
+    def _do(self, wanted: Sequence[tuple[Cell, int]], jobs: int, figures: Figures, *, here: bool = False) -> None:
+        known = self._made_here if here else self._outcome
+        todo = [(cell, seed) for cell, seed in wanted if not known(cell, seed)]
 
         def told(number: int, what: object) -> None:
             if isinstance(what, Ended):

@@ -63,8 +63,14 @@ def test_heads_alone_are_centaur_whose_extractor_does_not_move(tiny, tmp_path):
     more = checkpoint_after(tiny, tmp_path / "more", method("centaur", extractor="frozen"), rounds=3, **still)
     assert torch.equal(start, more), "nothing that clients do reaches the extractor"
     assert summary_of(tmp_path / "alone")["bytes_up"] == 0
+    named = checkpoint_after(tiny, tmp_path / "named", method("heads-alone"), rounds=2, **still)
+    assert torch.equal(start, named)
+    by_name = personal_after(tmp_path / "named", 2)
+    assert all(torch.equal(heads[client], by_name[client]) for client in heads), "the control's own name is the same"
     with pytest.raises(SordinoError, match="extractor should be"):
         sordino.plan(tiny(method=method("centaur", extractor="still"), model=DEEP))
+    with pytest.raises(SordinoError, match=r"extractor should be .frozen"):
+        sordino.plan(tiny(method=method("heads-alone", extractor="shared"), model=DEEP))
 
 
 def test_heads_are_tuned_over_the_dense_extractor_unless_told_otherwise(tiny, tmp_path):

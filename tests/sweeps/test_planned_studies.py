@@ -202,6 +202,18 @@ def test_a_run_of_another_processor_that_was_made_again_is_kept_and_drawn_next_t
     assert "| chosen | 1.0 |" in Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).report()
 
 
+def test_here_makes_the_runs_of_other_processors_again_once_and_chooses_nothing_anew(done, tmp_path):
+    lines = [
+        {**json.loads(line), "processor": "another one"} for line in (done / "outcomes.jsonl").read_text().splitlines()
+    ]
+    kept = tmp_path / "other.jsonl"
+    kept.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    for here, added in ((False, 0), (True, 1), (True, 1)):
+        Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept, here=here).run(jobs=1)
+        assert len(kept.read_text().splitlines()) == len(lines) + added
+    assert json.loads(kept.read_text().splitlines()[-1])["cell"] == "chosen"
+
+
 def measured(*points):
     return Measured(
         gain=Gain(group="one over the other", where="here", method=cell("one"), control=cell("other")), points=points

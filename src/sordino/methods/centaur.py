@@ -1,4 +1,4 @@
-"""CENTAUR (DP-FedRep): a shared private extractor under personal heads; and heads alone, its control."""
+"""CENTAUR (DP-FedRep): a shared private extractor under personal heads; and heads alone, its control, by a name of its own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NOTHING = torch.zeros(0, dtype=torch.int64)
 class Centaur(TwoPhase):
     """Client-level DP with personal heads: each client tunes its head, then the shared extractor under it (DP-FedRep).
 
-    With extractor = "frozen" clients have their heads alone, over the extractor as it started. Heads are tuned in the same turns by the
-    same steps, and uploads have no numbers; rounds are charged all the same, so the ledger's ε is an upper bound of zero.
+    With extractor = "frozen" clients have their heads alone (`heads-alone`), over the extractor as it started. Heads are tuned in the
+    same turns by the same steps, and uploads have no numbers; rounds are charged all the same, so the ledger's ε is an upper bound.
     """
 
     extractor: Literal["shared", "frozen"] = "shared"
@@ -52,3 +52,15 @@ class Centaur(TwoPhase):
             return super().round(number, state, federation)
         federation.collect_sum(number, Broadcast.of(state["model"], wanted=NOTHING), self.job)
         return state
+
+
+@METHODS.register("heads-alone")
+@dataclass(frozen=True, kw_only=True)
+class HeadsAlone(Centaur):
+    """The control of personal methods: clients tune their own heads over the extractor as it started, and share nothing.
+
+    Formal guarantee: uploads have no numbers. Rounds are charged as CENTAUR's are, so the ledger's ε is an upper bound of zero.
+    """
+
+    extractor: Literal["frozen"] = "frozen"
+    """There is no other value: nothing is shared."""

@@ -158,9 +158,10 @@ def _same_uploads(one: Play, other: Play, *, but: int | None) -> None:
             same = torch.equal(mine.value, theirs.value)
             demand(same, f"The {mine.part} of client {client} in round {mine.round} depends on {what}.")
     if but is not None:
-        pairs = zip(one.seen.uploads[but], other.seen.uploads[but], strict=True)
+        pairs = [*zip(one.seen.uploads[but], other.seen.uploads[but], strict=True)]
         moved = any(not torch.equal(mine.value, theirs.value) for mine, theirs in pairs)
-        demand(moved, f"Client {but} got other rows and uploads the same, so nothing was checked.")
+        shares_nothing = bool(pairs) and all(mine.value.numel() == 0 for mine, _ in pairs)
+        demand(moved or shares_nothing, f"Client {but} got other rows and uploads the same, so nothing was checked.")
 
 
 class _Replaying:
