@@ -47,7 +47,11 @@ CASES = (
         file="fedceo/tweets-lstm-iid-z1.toml",
         changes=('data.source="imdb"', TWEETS, "data.clients=20", "method.epochs=2", "method.interval=3", "rounds=6"),
     ),
-    Case(name="MLP, personal heads, late clients", file="personalised/embedded.toml"),
+    Case(
+        name="MLP, personal heads, late clients",
+        file="personalised/embedded.toml",
+        changes=("method.name=dp-pfeddsu", "method.layers=2", "method.share=0.1"),
+    ),
     Case(
         name="EfficientNet at 96 px, reprogrammed",
         file="reprogramming/blood-iid-mr.toml",

@@ -100,7 +100,8 @@ IN_SHORT = {
         "--set rounds=1 --set start=scratch --set model=lenet5 --set tuning.frame=32 --set tuning.image=28 "
         "--set tuning.source_classes=10 --set method.batch_size=8",
         "sordino sweep examples/dpadapter/cifar10-from-standard.toml": STEP,
-        "sordino sweep examples/dpadapter/cifar10-public-part.toml": f"{COLD} --set start.perturbation_batch=20",
+        "sordino sweep examples/dpadapter/cifar10-public-part.toml --over start.perturbation_radius=0.0,0.5,1.0,2.0,4.0": f"{COLD} "
+        "--over start.perturbation_radius=0.5",
         "sordino sweep examples/dpadapter/cifar10-from-sam.toml --over start.batch_size=25,50,100,200": f"{COLD} "
         "--over start.batch_size=50",
         "sordino sweep examples/pretrain-dpfl/cifar10-resnet20-gaussian.toml": "--set rounds=1 --set start.epochs=1 "
