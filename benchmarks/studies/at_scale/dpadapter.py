@@ -3,8 +3,8 @@
 Starts on EMNIST-47 letters, private training on MNIST with DP-SGD, ε from 0.1 to 4, an MLP of two layers of 512. The learning rate is
 chosen for each start and ε on Fashion-MNIST, a public stand-in. Where noise limits (ε = 0.1 and 0.2), told beside it is the same at four
 times that rate. The radii are those that the small study chose on public rows. Five seeds, which are also those of the starts.
-Larger radii, at which starts bear the most noise and have lost accuracy by it, are told beside them. So is a convolutional network on
-CIFAR-10 at 16 pixels, from starts on 10,000 public images of Tiny-ImageNet-100, ε = 1 and 4 (`--only CNN --seeds 1 2 3`).
+A larger radius, at which starts bear the most noise and have lost accuracy by it, is told beside them. So is a convolutional network on
+CIFAR-10 at 16 pixels, from starts on 10,000 public images of Tiny-ImageNet-100, ε = 1 (`--only CNN --seeds 1 2 3`).
 Figure 2: the robustness of every trained model, under noise of 0.1 on its weights. `--large` has cells of Table 1 with ResNet-20.
 """
 
@@ -26,17 +26,16 @@ STARTS = {
     "standard": f'{{name="standard",{TRAINED}}}',
     "sam": f'{{name="sam",perturbation_radius=0.1,warmup_epochs=2,{TRAINED}}}',
     "dpadapter": f'{{name="dpadapter",perturbation_radius=0.2,perturbation_batch=1000,warmup_epochs=2,{TRAINED}}}',
-    "sam γ=0.2": f'{{name="sam",perturbation_radius=0.2,warmup_epochs=2,{TRAINED}}}',
     "dpadapter γ=0.5": f'{{name="dpadapter",perturbation_radius=0.5,perturbation_batch=1000,warmup_epochs=2,{TRAINED}}}',
 }
-LARGER = ("sam γ=0.2", "dpadapter γ=0.5")
-"""The radii at which starts of the small study were most robust."""
+LARGER = "dpadapter γ=0.5"
+"""The radius at which starts of the small study were most robust."""
 PICTURES = 'data={source="tinyimagenet100",visibility="public",limit=10000,resize=16}'
 CONVOLUTIONAL = ("standard", "dpadapter", "dpadapter γ=0.5")
 """Starts that a convolutional network is given as well."""
 ON_PICTURES = ("data.source=cifar10", "data.options={resize=16}", 'model={name="cnn"}')
 EPSILONS = ("0.1", "0.2", "1", "4")
-CNN_EPSILONS = ("1", "4")
+CNN_EPSILONS = ("1",)
 WIDTH = 512
 RATES = (0.1, 0.4, 1.6)
 TOO_HIGH, TOO_HIGH_AT = 4.0, ("0.1", "0.2")
@@ -101,7 +100,7 @@ def cells(winners: Winners) -> list[Cell]:
     for place in _places():
         rate = _rate(winners[_group(*place)])
         made.append(cell("best rate", *place, rate))
-        if place[1] in TOO_HIGH_AT and place[0] not in ("scratch", *LARGER):
+        if place[1] in TOO_HIGH_AT and place[0] not in ("scratch", LARGER):
             made.append(cell("too high a rate", *place, TOO_HIGH * rate))
     return [
         *made,
@@ -120,7 +119,7 @@ def full_size() -> list[Cell]:
         )
         for epsilon in ("1", "4")
         for start in STARTS
-        if start not in LARGER
+        if start != LARGER
     ]
 
 
