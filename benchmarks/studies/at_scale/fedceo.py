@@ -6,8 +6,9 @@ FedCEO at the printed λ and at ten and a hundred times that (smoothing ten and 
 Told are the last round, which smooths, the one before it, and the best of all, since a smoothing costs points that later rounds win back.
 
 Every client takes part equally often, in ten pools that take turns, so in ten rounds nobody starts from a copy of its own. What copies
-do is told in 20 rounds, in which everybody has two turns and half of all clients were smoothed in the first: `copies = "next-turn"`, its
-two halves (smoothing alone, copies alone) and UDP-FedAvg, in equal shares and shards.
+do is told in 20 rounds with `copies = "next-turn"`: everybody has two turns, and the pools of rounds 5 and 10, a fifth of all clients, start
+those of rounds 15 and 20 from copies. Beside it stand its two halves (smoothing alone, copies alone) and UDP-FedAvg, in equal shares and
+shards.
 
 Two cells have settings that were chosen on a tenth of each client's rows, kept from training: the rate, by UDP-FedAvg, and λ, by FedCEO at
 the published rate in nine rounds, of which the fifth smooths, so that four rounds have won back what it costs.
@@ -113,7 +114,7 @@ def cells(winners: Winners) -> list[Cell]:
 
 
 def two_turns(rate: float, strength: float) -> list[Cell]:
-    """Twenty rounds, in which clients start their second turn from smoothed copies of their own."""
+    """Twenty rounds, in which clients that were smoothed start their second turn from copies of their own."""
     waits, printed = "method.copies=next-turn", WEAKER[0]
 
     def plain(name: str, *changes: str, split: str = "iid") -> Cell:
@@ -206,7 +207,7 @@ def gains(winners: Winners) -> list[Gain]:
             ("300 rounds, λ as printed, shards", *shards),
             ("LeNet-5 on CIFAR-10, 10 rounds, λ as printed", short["LeNet-5, short, fedceo ϑ>1"], short["LeNet-5, short, udp-fedavg"]),
         ]),
-        ("clients start their second turn from their smoothed copies, 20 rounds", before, [
+        ("20 rounds, two cohorts start from their smoothed copies", before, [
             ("λ as printed", short["fedceo λ=0.03, two turns"], twice),
             ("its smoothing alone", short["smoothing alone, two turns"], twice),
             ("its copies alone", short["copies alone, two turns"], twice),
