@@ -6,9 +6,9 @@ FedCEO at the printed λ and at ten and a hundred times that (smoothing ten and 
 Told are the last round, which smooths, the one before it, and the best of all, since a smoothing costs points that later rounds win back.
 
 Every client takes part equally often, in ten pools that take turns, so in ten rounds nobody starts from a copy of its own. What copies
-do is told in 20 rounds with `copies = "next-turn"`: everybody has two turns, and the pools of rounds 5 and 10, a fifth of all clients, start
-those of rounds 15 and 20 from copies. Beside it stand its two halves (smoothing alone, copies alone) and UDP-FedAvg, in equal shares and
-shards.
+do is told in 20 rounds with `copies = "next-turn"`: everybody has two turns, and the pools of rounds 5 and 10, a fifth of all clients,
+start those of rounds 15 and 20 from copies. Beside it stand its two halves (smoothing alone, copies alone) and UDP-FedAvg, in equal
+shares and shards.
 
 Two cells have settings that were chosen on a tenth of each client's rows, kept from training: the rate, by UDP-FedAvg, and λ, by FedCEO at
 the published rate in nine rounds, of which the fifth smooths, so that four rounds have won back what it costs.
