@@ -13,7 +13,7 @@ shares and shards.
 Two cells have settings that were chosen on a tenth of each client's rows, kept from training: the rate, by UDP-FedAvg, and λ, by FedCEO at
 the published rate in nine rounds, of which the fifth smooths, so that four rounds have won back what it costs.
 
-`--large` is Table 1 with T = 300 and I = 20, 15 to 45 minutes a run: UDP-FedAvg, PPSGD, CENTAUR, FedCEO with ϑ = 1 and ϑ > 1 at the ends
+`--large` is Table 1 with T = 300 and I = 20, 16 to 57 minutes a run: UDP-FedAvg, PPSGD, CENTAUR, FedCEO with ϑ = 1 and ϑ > 1 at the ends
 of the paper's range of λ, and the ablations smoothing alone and copies alone, for equal shares and shards; at z = 2 the pair with the
 rate that was chosen in ten rounds; and one point of LeNet-5 on CIFAR-10.
 `--only iid`, `--only shards`, `--only z=2` or `--only LeNet` run a part of it.
