@@ -87,7 +87,7 @@ def _whole(name: str, file: str, *changes: str) -> Cell:
 
 
 def gains(winners: Winners) -> list[Gain]:
-    known = {one.name: one for one in (*full_size(), *cells(winners))}
+    known = {one.name: one for one in (*full_size(), *cells(winners))}  # of two cells of one name the short one
     printed, chosen = "MR over a new last layer (BL-PF), both at η = 0.15", "both at a rate of their own"
     regimes = [
         (printed, "CIFAR-10, 100 rounds", "cifar10 iid MR", "cifar10 iid BL-PF"),
