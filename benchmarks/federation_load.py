@@ -48,7 +48,8 @@ def _ours(place: Path, nodes: int, rounds: int) -> dict[str, Any]:
     from sordino.engine.flower.dealt_files import deal_out
     from sordino.engine.flower.local import LocalFederation
     from sordino.engine.flower.mailbox import Mailbox
-    from sordino.engine.run import Moment, run_experiment
+    from sordino.engine.moment import Moment
+    from sordino.engine.run import run_experiment
     from sordino.experiment import experiment
 
     table = {

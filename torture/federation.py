@@ -18,8 +18,8 @@ from collections.abc import Callable
 from sordino.core import SordinoError
 from sordino.engine.flower.leash import Leashed
 from sordino.engine.flower.supernode import node_arguments, start_node
+from sordino.engine.moment import Moment
 from sordino.engine.reconcile import reconcile
-from sordino.engine.run import Moment
 from sordino.nodes.authority import Authority
 from sordino.nodes.keys import NodeKey
 from torture.federation_scene import Proxy, Scene, changed_kit

@@ -13,8 +13,9 @@ from typing import Any
 
 from sordino.engine.flower.dealt_files import deal_out
 from sordino.engine.flower.local import LocalFederation
+from sordino.engine.moment import Watcher
 from sordino.engine.reconcile import reconcile
-from sordino.engine.run import Watcher, run_experiment
+from sordino.engine.run import run_experiment
 from sordino.experiment import Experiment, experiment
 from sordino.nodes.kit import Kit, NodeFacts
 from sordino.nodes.pages import node_toml

@@ -10,8 +10,9 @@ import pytest
 import sordino
 from sordino.core import SordinoError
 from sordino.engine import record
+from sordino.engine.moment import Moment
 from sordino.engine.record import RunRecord
-from sordino.engine.run import Moment, run_experiment
+from sordino.engine.run import run_experiment
 from sordino.experiment import experiment
 from sordino.privacy.ledger import read_lines
 

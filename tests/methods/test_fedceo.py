@@ -269,7 +269,8 @@ def test_roughness_is_zero_for_equal_clients_and_the_laplacian_otherwise():
 
 
 def test_resuming_keeps_personal_copies(tiny, tmp_path):
-    from sordino.engine.run import Moment, run_experiment
+    from sordino.engine.moment import Moment
+    from sordino.engine.run import run_experiment
     from sordino.experiment import experiment
 
     table = tiny(method=CEO, privacy={**FOUR, "noise": "distributed"})

@@ -84,7 +84,8 @@ def test_without_noise_a_head_step_is_the_clipped_gradient_of_the_head_alone(tin
 
 
 def test_a_resumed_run_keeps_what_clients_kept(tiny, tmp_path):
-    from sordino.engine.run import Moment, run_experiment
+    from sordino.engine.moment import Moment
+    from sordino.engine.run import run_experiment
     from sordino.experiment import experiment
 
     settings = table(tiny, "ppsgd-steps")

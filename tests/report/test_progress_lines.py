@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bars
 
-from sordino.engine.run import Moment
+from sordino.engine.moment import Moment
 from sordino.report import progress as runs
 from sordino.report import sweep_progress as sweeps
 from sordino.sweeps.progress import Progress

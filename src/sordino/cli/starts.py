@@ -22,8 +22,8 @@ def pretrain(
 ) -> None:
     """Train the public start of an experiment by itself; an experiment with this start then finds it done."""
     with quick_imports():
+        from sordino.engine.moment import Moment
         from sordino.engine.pretraining import pretrain as train
-        from sordino.engine.run import Moment
         from sordino.experiment import read
         from sordino.report.progress import watching
         from sordino.report.terminal import pretrained_table
@@ -58,8 +58,8 @@ def robustness(
 ) -> None:
     """Accuracy of models under noise on their parameters, and how far noise can move their output."""
     with quick_imports():
+        from sordino.engine.moment import Moment
         from sordino.engine.robustness import measure, open_subject
-        from sordino.engine.run import Moment
         from sordino.report.progress import watching
         from sordino.report.terminal import robustness_table
 

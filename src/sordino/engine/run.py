@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 
 from sordino.core import SordinoError
 from sordino.data.beside import relative_to
-from sordino.data.public import digest
 from sordino.engine.asking import ask_clients
 from sordino.engine.bought_statistics import BOUGHT, buy_statistics, with_bought
 from sordino.engine.effort import Effort
@@ -22,13 +20,13 @@ from sordino.engine.engines import gather, make_engine, settle
 from sordino.engine.federation import GO_ON, FederationServer, TooFew
 from sordino.engine.logged import LOG, logged
 from sordino.engine.messages import Missing
+from sordino.engine.moment import Moment, Watcher
 from sordino.engine.moved_clips import MovedClips
 from sordino.engine.noise_memory import memory_entries, take_memory
 from sordino.engine.noise_sources import server_noise
-from sordino.engine.prediction_file import Prediction
 from sordino.engine.record import EVALUATED_EVERY, LEFT_TO_TORCH, Checkpoint, RunRecord
-from sordino.engine.release import make_release
 from sordino.engine.resolved import resolve
+from sordino.engine.results import leave_results
 from sordino.engine.run_facts import noise_facts
 from sordino.engine.run_ledger import make_ledger, reopen
 from sordino.engine.scoring import scores
@@ -42,29 +40,12 @@ from sordino.experiment import EvaluationRounds, Experiment
 from sordino.experiment import experiment as checked
 from sordino.files import make_folder
 from sordino.methods.method import State
-from sordino.models.weights import user_state_dict
 from sordino.nodes.log import JsonLog
 from sordino.outside import look_beside
-from sordino.pretrain.provenance import keep_identity, provenance
 from sordino.privacy.door import Door
 from sordino.privacy.ledger import OverBudget
 from sordino.tuning import Phase
 
-
-@dataclass(frozen=True)
-class Moment:
-    """What an onlooker at the terminal is told after each round."""
-
-    stage: str
-    done: int
-    total: int
-    accuracy: float | None = None
-    epsilon: float | None = None
-    note: str = ""
-    """A sentence to keep on the screen."""
-
-
-Watcher = Callable[[Moment], None]
 MOST_REPEATS = 5
 """How often a round that too few answered is played in a row before the run stops."""
 
@@ -376,7 +357,6 @@ class Run:
 
     def _finish(self, ended: str) -> dict[str, Any]:
         setup, ledger = self.setup, self.ledger
-        experiment = setup.experiment
         setup.space.write(setup.net, self.state["model"])
         metrics = self.record.read_metrics()
         summary = summarise(
@@ -392,29 +372,7 @@ class Run:
             missing=self._missing,
             diagnostics=self._diagnostics() if setup.resolved.simulated else {},
         )
-        release = None
-        if not setup.resolved.simulated:
-            release = make_release(
-                summary,
-                metrics,
-                tariff=setup.tariff,
-                ledger=ledger,
-                privacy=experiment.privacy,
-                public_figures=setup.method.public_figures(self.state),
-            )
-        data = setup.resolved.source
-        keep_identity(self.record.folder, data, digest(setup.loaded.source.train))
-        public = (summary if release is None else release.summary)["epsilon"]["public"]
-        origin = provenance(
-            data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
-        )
-        self.record.finish(
-            user_state_dict(setup.resolved.tuning.finish(setup.whole)),
-            summary,
-            release=release,
-            provenance=origin,
-            prediction=Prediction.of(setup).to_json(),
-        )
+        leave_results(setup, self.record, summary, metrics=metrics, ledger=ledger, state=self.state)
         self._log.write("ended", rounds=self.next_round, because=ended or "all rounds are done")
         return summary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
-from sordino.engine.run import Moment
+from sordino.engine.moment import Moment
 
 
 @dataclass(frozen=True)

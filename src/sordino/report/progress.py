@@ -17,7 +17,7 @@ SHORTEST_NAME, BESIDE_NAME = 16, 56
 """Columns of a name at least, and of the bar, the count, the facts and the time beside it."""
 
 if TYPE_CHECKING:
-    from sordino.engine.run import Moment, Watcher
+    from sordino.engine.moment import Moment, Watcher
 
 
 @contextmanager

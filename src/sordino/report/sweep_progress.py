@@ -14,7 +14,7 @@ from rich.text import Text
 from sordino.report.progress import bar_columns, facts_of, fitting, write_line
 
 if TYPE_CHECKING:
-    from sordino.engine.run import Moment
+    from sordino.engine.moment import Moment
     from sordino.sweeps.progress import Onlooker, Progress
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sordino.core import SordinoError
+from sordino.engine.moment import Watcher
 from sordino.engine.plan import Plan, make_plan
 from sordino.engine.record import RunRecord
-from sordino.engine.run import Watcher
 from sordino.experiment import Experiment, experiment
 from sordino.sweeps.grid import Cell, Configuration
 from sordino.sweeps.pool import Hands

@@ -22,7 +22,8 @@ import torch
 from sordino.core import SordinoError
 from sordino.cores import free_cores
 from sordino.data.kept import keeping
-from sordino.engine.run import Moment, Watcher, run_experiment
+from sordino.engine.moment import Moment, Watcher
+from sordino.engine.run import run_experiment
 from sordino.engine.simulate.allocator import hand_back
 from sordino.engine.tariff import Multipliers
 from sordino.experiment import Experiment

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sordino.engine.run import Moment
+from sordino.engine.moment import Moment
 from sordino.sweeps.pool import Ended
 
 SHORTEST_WATCH_SECONDS = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sordino.engine.run import Moment
+from sordino.engine.moment import Moment
 from sordino.sweeps.checks import Problem, Ready, check, places, refuse_others
 from sordino.sweeps.grid import Sweep
 from sordino.sweeps.pool import Ended, Hands, Job, hands

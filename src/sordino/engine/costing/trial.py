@@ -19,10 +19,11 @@ from sordino.engine.costing.process_memory import forget_peak, peak, resident
 from sordino.engine.costing.sampled import SECONDS_OF_WARMING, SampledWorkers, Sampling, makespan
 from sordino.engine.costing.starting import Taken
 from sordino.engine.evaluate import evaluate_as_it_is
+from sordino.engine.moment import Moment
 from sordino.engine.priced_steps import priced_steps
 from sordino.engine.record import RunRecord
 from sordino.engine.resolved import Resolved
-from sordino.engine.run import Moment, Run
+from sordino.engine.run import Run
 from sordino.engine.setup import Setup
 from sordino.engine.simulate.workers import Workers
 from sordino.engine.summary import epsilon_by_view

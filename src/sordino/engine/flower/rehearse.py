@@ -12,8 +12,9 @@ from sordino.engine.client.lifetime import LifetimeLedger
 from sordino.engine.client.limits import Limits, read_limits
 from sordino.engine.flower.dealt_files import deal_out
 from sordino.engine.flower.local import LocalFederation
+from sordino.engine.moment import Moment, Watcher
 from sordino.engine.reconcile import reconcile
-from sordino.engine.run import Moment, Watcher, run_experiment
+from sordino.engine.run import run_experiment
 from sordino.experiment import Experiment
 from sordino.outside import look_beside
 
