@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,9 +57,10 @@ class Outcome:
 
 
 class Outcomes:
-    """All runs of one study that are known, in a file of lines; of two lines with the same settings the first counts.
+    """All runs of one study that are known, in a file of lines.
 
-    Others with the same settings are from other processors, on which a run was made again.
+    Lines with the same settings are from other processors, on which a run was made again. What is told is the run of the study's home,
+    the processor that made most of its runs, since processors differ by tenths of points; and the first line where home made none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,18 +78,24 @@ class Outcomes:
 
     def get(self, settings: str) -> Outcome | None:
         """The run with these settings, if it has been made."""
-        return self._known.get(settings)
+        return self._by_processor.get((self._home, settings)) or self._known.get(settings)
 
     def made_on(self, processor: str, settings: str) -> Outcome | None:
         """The run with these settings on such a processor."""
         return self._by_processor.get((processor, settings))
 
     def pair(self, one: str, other: str) -> tuple[Outcome, Outcome] | None:
-        """Runs with these settings that one processor made both of; of several such pairs the first that was written down."""
-        for made_by, settings in self._by_processor:
-            if settings == one and (made_by, other) in self._by_processor:
+        """Runs with these settings that one processor made both of: that of home, or the first pair that was written down."""
+        for made_by in (self._home, *(made_by for made_by, settings in self._by_processor if settings == one)):
+            if {(made_by, one), (made_by, other)} <= self._by_processor.keys():
                 return self._by_processor[made_by, one], self._by_processor[made_by, other]
         return None
+
+    @property
+    def _home(self) -> str:
+        """A tie goes to the one that was there first."""
+        made = Counter(made_by for made_by, _ in self._by_processor)
+        return max(made, key=made.__getitem__, default="")
 
     def keep(self, outcome: Outcome) -> None:
         """Add a run to the file."""

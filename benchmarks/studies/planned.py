@@ -11,6 +11,7 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
 - `--figure FILE` draws the regime map from what is there: what the method gains where (gains.py);
 - `--here` also runs what only other processors have given, and keeps it beside that, so that gains are taken between runs of one;
+- of a run that several processors made, that of the processor with most runs of the study is told;
 - `--again 2` runs two of the runs reported from this processor again, or from others where there are none, drawn by lot (the lot is the
   present commit's name, so that nobody can choose), and holds what they give now against what was kept. A run that another processor
   had made is kept beside it, so that the next lot finds it here.

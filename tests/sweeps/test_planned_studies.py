@@ -199,7 +199,8 @@ def test_a_run_of_another_processor_that_was_made_again_is_kept_and_drawn_next_t
     second = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).again(1, jobs=1)
     assert "of this processor" in second
     assert second.endswith("| yes |")
-    assert "| chosen | 1.0 |" in Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).report()
+    told = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept).report()
+    assert told == Plan(study=study(), out=done, seeds=(1,)).report(), "home is here, where the candidates were made"
 
 
 def test_here_makes_the_runs_of_other_processors_again_once_and_chooses_nothing_anew(done, tmp_path):
@@ -271,3 +272,16 @@ def test_a_gain_is_taken_between_runs_of_one_processor_where_one_made_both(done,
     apart = [line(one, 0.5, "first"), line(other, 0.3, "second")]
     assert gained(*apart) == [pytest.approx((20.0,))]
     assert gained(*apart, line(other, 0.4, "first")) == [pytest.approx((10.0,))]
+
+
+def test_of_two_runs_of_one_cell_that_of_the_processor_with_most_runs_is_told(done, tmp_path):
+    *tried, chosen = (done / "outcomes.jsonl").read_text().splitlines()
+    elsewhere = {**json.loads(chosen), "processor": "another one", "figures": {"accuracy": 0.01}}
+    kept = tmp_path / "both.jsonl"
+    kept.write_text("\n".join([json.dumps(elsewhere), *tried, chosen]) + "\n")
+    plan = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept)
+    assert plan.of(study().cells(plan.winners())[0])[0].figures == json.loads(chosen)["figures"]
+    more = [json.dumps({**elsewhere, "settings": str(number)}) for number in range(len(tried) + 1)]
+    kept.write_text("\n".join([*tried, chosen, json.dumps(elsewhere), *more]) + "\n")
+    plan = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept)
+    assert plan.of(study().cells(plan.winners())[0])[0].figures == {"accuracy": 0.01}
