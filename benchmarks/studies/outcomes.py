@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.history import commit
-from sordino.engine.record import read_summary
+from sordino.engine.record import RunRecord, read_summary
 from sordino.files import to_json
 from sordino.processor import processor
 
@@ -39,11 +39,15 @@ class Outcome:
     seconds: float
     commit: str
     processor: str
+    curve: Mapping[str, float] = field(default_factory=dict)
+    """Accuracy by the number of rounds done, where it was measured more than once; runs up to 4912825 kept none."""
 
     @classmethod
     def read(cls, run: Path, *, cell: str, seed: int, settings: str, figures: Mapping[str, float]) -> Outcome:
         """What the folder of a finished run says."""
         summary = read_summary(run)
+        rows = [row for row in RunRecord(run).read_metrics() if row.get("accuracy") is not None]
+        curve = {str(row["round"] + 1): float(row["accuracy"]) for row in rows}
         return cls(
             cell=cell,
             seed=seed,
@@ -53,6 +57,7 @@ class Outcome:
             seconds=round(float(summary["seconds"]), 1),
             commit=commit(),
             processor=processor(),
+            curve=curve if len(curve) > 1 else {},
         )
 
 

@@ -7,7 +7,7 @@ Every study is one command, `python -m benchmarks.studies.at_scale.NAME --out DI
   machine, with an empty DIR, the study goes on from there;
 - `--quick` chooses in one group and runs a few cells of all kinds, at toy size, into DIR/quick, to see that the study works; its
   figures mean nothing;
-- `--report` prints what is there, and says how many of how many runs that is;
+- `--report` prints what is there, and says how many of how many runs that is; `--rounds 100 200` adds the accuracy after so many rounds;
 - `--large` is about other cells: those of the papers' own size, which take hours each and are told apart from the rest;
 - `--figure FILE` draws the regime map from what is there: what the method gains where (gains.py);
 - `--here` also runs what only other processors have given, and keeps it beside that, so that gains are taken between runs of one;
@@ -102,6 +102,9 @@ class Study:
         parser.add_argument("--quick", action="store_true", help="a few cells of all kinds as toys, with one seed")
         parser.add_argument("--report", action="store_true", help="run nothing, and print what is there")
         parser.add_argument(
+            "--rounds", type=int, nargs="+", default=(), help="report the accuracy after so many rounds, too"
+        )
+        parser.add_argument(
             "--large", action="store_true", help="the cells of the paper's own size instead, hours each"
         )
         parser.add_argument(
@@ -131,7 +134,7 @@ class Study:
                 return
             if not given.report:
                 plan.run(given.jobs)
-            sys.stdout.write(plan.report() + "\n")
+            sys.stdout.write(plan.report(given.rounds) + "\n")
         except SordinoError as error:
             raise SystemExit(str(error)) from error
 
@@ -220,8 +223,8 @@ class Plan:
             found[name] = max(zip(group, scores, strict=True), key=lambda one: one[1] or 0.0)[0]
         return found
 
-    def report(self) -> str:
-        """A line for each cell with all that is there of it, and what was chosen by what."""
+    def report(self, rounds: Sequence[int] = ()) -> str:
+        """A line for each cell with all that is there of it, after some of its rounds if wanted, and what was chosen by what."""
         winners, rows = self.winners(), []
         cells = self._reported(winners)
         made = {cell.name: runs for cell in cells if (runs := self.of(cell))}
@@ -229,11 +232,12 @@ class Plan:
         for cell, runs in made.items():
             views = [f"{max(run.epsilon[view] for run in runs):.3g}" for view in ("public", "server")]
             spreads = (_spread([run.figures[name] for run in runs if name in run.figures]) for name in names)
-            rows.append([cell, *spreads, *views, str(len(runs))])
+            after = (_spread([run.curve[str(one)] for run in runs if str(one) in run.curve]) for one in rounds)
+            rows.append([cell, *spreads, *after, *views, str(len(runs))])
         done = sum(len(runs) for runs in made.values())
         tried = sum(len(group) for group in self._groups.values())
         chosen = "".join(f"\nchosen in {name}: {winners[name].name}" for name in self._groups)
-        table = markdown(["cell", *names, "ε public", "ε server", "seeds"], rows)
+        table = markdown(["cell", *names, *(f"round {one}" for one in rounds), "ε public", "ε server", "seeds"], rows)
         return (
             f"{self.study.name}: {done} of {len(cells) * len(self.seeds)} runs; {tried} candidates tried with seeds "
             f"{list(self._choosing)}, none on the rows reported{chosen}\n\n{table}"

@@ -285,3 +285,17 @@ def test_of_two_runs_of_one_cell_that_of_the_processor_with_most_runs_is_told(do
     kept.write_text("\n".join([*tried, chosen, json.dumps(elsewhere), *more]) + "\n")
     plan = Plan(study=study(), out=tmp_path, seeds=(1,), kept=kept)
     assert plan.of(study().cells(plan.winners())[0])[0].figures == {"accuracy": 0.01}
+
+
+def test_accuracy_by_round_is_kept_and_told_when_asked_for(tmp_path):
+    curved = replace(study(), cells=lambda winners: [cell("curved", "engine.evaluate_every=1")], candidates={})
+    plan = Plan(study=curved, out=tmp_path, seeds=(1,))
+    plan.run(jobs=1)
+    (line,) = (tmp_path / "outcomes.jsonl").read_text().splitlines()
+    told = json.loads(line)
+    assert list(told["curve"]) == ["1", "2"]
+    assert told["curve"]["2"] == told["figures"]["accuracy"]
+    report = plan.report([1, 2, 3])
+    assert "| cell | accuracy | round 1 | round 2 | round 3 | ε public" in report
+    first, last = (f"{100 * told['curve'][one]:.1f}" for one in "12")
+    assert f"| curved | {last} | {first} | {last} | – |" in report
