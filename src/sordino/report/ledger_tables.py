@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from sordino.core import VIEWS
 from sordino.engine.client.lifetime import LifetimeLedger
@@ -57,7 +58,9 @@ def ledger_table(content: dict[str, Any]) -> list[Any]:
     for row in content["runs"]:
         figures = [_figure(row["epsilon"][view]) for view in VIEWS]
         hides = f"one {row['unit']}, δ {row['delta']:g}"
-        table.add_row(f"{row['name']} {row['run'][:8]}", row["server"], hides, str(row["releases"]), *figures)
+        table.add_row(
+            Text(f"{row['name']} {row['run'][:8]}"), Text(row["server"]), hides, str(row["releases"]), *figures
+        )
     table.add_section()
     delta = f"δ {content['delta']:g}" if content["delta"] is not None else ""
     lifetime = [_figure(content["lifetime_epsilon"][view]) for view in VIEWS]

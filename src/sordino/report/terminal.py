@@ -158,7 +158,7 @@ def pretrained_table(record: Mapping[str, Any], folder: str) -> Table:
     public = record["public_set"]
     table = Table(title="Pre-trained on public data", show_header=False)
     table.add_row("training", f"{record['kind']}, {record['settings']['epochs']} epochs, seed {record['seed']}")
-    table.add_row("public set", f"{public['name']}: {public['rows']:,} examples, {public['classes']} classes")
+    table.add_row("public set", f"{escape(public['name'])}: {public['rows']:,} examples, {public['classes']} classes")
     table.add_row("accuracy", f"{record['public_test_accuracy']:.2%} on the public test split")
     table.add_row("weights", escape(f"{folder}/weights.safetensors"))
     return table
@@ -190,7 +190,8 @@ def mean_and_spread(mean: float, spread: float) -> str:
 def plan_table(plan: Mapping[str, Any]) -> Table:
     """The plan as facts, then ε per view with the reason."""
     table = Table(
-        title=f"Plan of {plan['name']}: {plan['method']}, {plan['unit']} level, {plan['neighbours']}", show_header=False
+        title=f"Plan of {escape(plan['name'])}: {plan['method']}, {plan['unit']} level, {plan['neighbours']}",
+        show_header=False,
     )
     facts = {
         "noise": f"{plan['mechanism']}, {plan['noise']}, multiplier {plan['noise_multiplier']:.4f} "
@@ -203,13 +204,15 @@ def plan_table(plan: Mapping[str, Any]) -> Table:
         **_costs(plan["costs"]),
     }
     for name, value in {**facts, **plan["method_facts"]}.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     for view in VIEWS:
         entry = plan["epsilon"][view]
         others = "".join(f"; {name} {epsilon_text(value)}" for name, value in entry["also"].items())
         table.add_row(
             f"ε {view}",
-            f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}",
+            Text(
+                f"at most {epsilon_text(entry['epsilon'])} at δ = {entry['delta']:g} ({entry['accountant']}{others}): {entry['because']}"
+            ),
         )
     if plan["epsilon_per_client"]:
         table.add_row("ε per client", _per_client(plan["view"], plan["epsilon_per_client"], plan["client_names"]))
@@ -256,7 +259,7 @@ def axes_table(catalogue: Mapping[str, Mapping[str, str]]) -> Table:
         table.add_column(column)
     for axis, members in catalogue.items():
         for index, (name, summary) in enumerate(members.items()):
-            table.add_row(axis if index == 0 else "", name, summary, end_section=index == len(members) - 1)
+            table.add_row(axis if index == 0 else "", name, Text(summary), end_section=index == len(members) - 1)
     return table
 
 
@@ -265,5 +268,5 @@ def sources_table(sources: Sequence[Mapping[str, str]]) -> Table:
     for column in ("name", "format", "path"):
         table.add_column(column)
     for source in sources:
-        table.add_row(source["name"], source["format"], source["path"] or "embedded")
+        table.add_row(Text(source["name"]), source["format"], Text(source["path"] or "embedded"))
     return table

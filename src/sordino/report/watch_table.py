@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from sordino.core import VIEWS
 from sordino.engine.overseen import seconds_ago
@@ -19,12 +20,14 @@ MOST_NODES = 40
 def watch_screen(content: dict[str, Any]) -> RenderableType:
     rounds, done = content["rounds"], content["rounds_done"]
     head = Table.grid(padding=(0, 2))
-    head.add_row(content["name"], ProgressBar(total=rounds, completed=done, width=30), f"round {done} of {rounds}")
+    head.add_row(
+        Text(content["name"]), ProgressBar(total=rounds, completed=done, width=30), f"round {done} of {rounds}"
+    )
     facts: list[RenderableType] = [head, _privacy(content)]
     if content["accuracy"] is not None:
         facts.append(f"accuracy {100 * content['accuracy']:.2f} %")
     if content["finished"]:
-        facts.append(f"Finished: {content['ended'] or 'all rounds are done'}.")
+        facts.append(Text(f"Finished: {content['ended'] or 'all rounds are done'}."))
     if not content["logged"]:
         facts.append("This run keeps no log of nodes: its clients are in one process.")
     return Group(*facts, *([_nodes(content["nodes"])] if content["nodes"] else []))
@@ -45,7 +48,7 @@ def _nodes(nodes: list[dict[str, Any]]) -> Table:
     for node in shown:
         style = "red" if node["state"].startswith(("missed", "offline")) else ""
         counts = (str(node["answered"]), str(node["missed"]), _bytes(node["bytes_up"]), _bytes(node["bytes_down"]))
-        table.add_row(node["name"], node["state"], _ago(node["last"]), *counts, style=style)
+        table.add_row(Text(node["name"]), Text(node["state"]), _ago(node["last"]), *counts, style=style)
     if len(nodes) > len(shown):
         table.caption = f"and {len(nodes) - len(shown)} more"
     return table
