@@ -68,7 +68,7 @@ REFUSED = {
         r"In \[method\], head_extractor should be",
     ),
     "statistics over no step": ("method='dp-sgd';tuning={name='auto', iterations=0}", r"In \[tuning\], iterations should be"),
-    "noise times nothing": ("method='dp-sgd';tuning={name='auto', c2=0}", r"In \[tuning\], c2 should be greater than 0, but got 0"),
+    "noise times nothing": ("tuning={name='auto', c2=0}", r"In \[tuning\], c2 should be greater than or equal to 1e-12, but got 0"),
     "noise times no number": ("tuning={name='auto', c2=inf}", r"In \[tuning\], c2 should be a finite number"),
     "a coefficient of no theorem": ("tuning={name='auto', coefficient='exact'}", r"In \[tuning\], coefficient should be"),
     "a loss that is a word": ("engine.training_loss='yes'", r"In \[engine\], training_loss should be a valid boolean"),
@@ -216,6 +216,18 @@ def test_no_number_anywhere_is_true_or_a_word_or_infinite(where, kind):
                 validated(kind, {**needed, key: value}, where=where)
             place = f"In [{where}], {key} should be" if where else f"At the top of the file, {key} should be"
             assert str(error.value).startswith(place)
+
+
+ANY_SIZE = {"epsilon", "expected_cohort", "scale", "growth", "head_rounds", "alpha"}
+"""Numbers that are checked otherwise, or that no tensor is multiplied by."""
+
+
+@pytest.mark.parametrize(("where", "kind"), KINDS, ids=lambda part: getattr(part, "__name__", part))
+def test_no_number_that_tensors_are_multiplied_by_is_beyond_32_bit_floats(where, kind):
+    needed = {key: value for key, value in NEEDED.get(where, {}).items() if key in field_names(kind)}
+    for key in set(numeric(kind)) - ANY_SIZE:
+        with pytest.raises(SordinoError, match=f"{key} (should be|must lie)"):
+            validated(kind, {**needed, key: 1e39}, where=where)
 
 
 def test_a_whole_number_may_stand_for_a_real_one_and_a_list_for_a_tuple(tiny):

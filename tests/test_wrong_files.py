@@ -212,7 +212,7 @@ WRONG = {
     ),
     "clip zero": (
         ["privacy.clip_norm=0"],
-        "In [privacy], clip_norm should be greater than or equal to 0.000000000001, but got 0.",
+        "In [privacy], clip_norm should be greater than or equal to 1e-12, but got 0.",
     ),
     "sampler misspelt": (
         ['privacy.sampler="possion"'],

@@ -14,13 +14,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sordino.core import Neighbours, SordinoError, View, Visibility
 from sordino.sentences import shown
-from sordino.settings import not_toml, validated
+from sordino.settings import LARGEST_SCALE, Scale, not_toml, validated
 
 LONGEST_NAME = 200
 """Bytes of a run's name: file systems take 255."""
-
-LARGEST_SCALE = 1e12
-"""Of clips and multipliers: noise and clipped sums then stay within what 32-bit floats tell apart from zero and infinity."""
 
 MOST_ROUNDS = 10**9
 """Beyond, the rounding of each round's price adds up to more than the price."""
@@ -148,7 +145,7 @@ class PrivacySection(Section):
     """What may change unnoticed: a unit that contributes nothing, or something else."""
     mechanism: str | Table = "gaussian"
     """A name, or a table with a name and settings."""
-    clip_norm: float = Field(default=1.0, ge=1 / LARGEST_SCALE, le=LARGEST_SCALE)
+    clip_norm: Scale = 1.0
     """The largest norm of one unit's contribution."""
     noise: Literal["central", "distributed", "local"] = "central"
     """Where noise is drawn on uploads: by the server, by clients in shares, or by each client whole."""

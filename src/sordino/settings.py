@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LARGEST = 1e30
+"""Of numbers that multiply tensors: 32-bit floats end at 3e38."""
+LARGEST_SCALE = 1e12
+"""Of clips and multipliers: noise and clipped sums then stay within what 32-bit floats tell apart from zero and infinity."""
+
 AtLeastOne = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 NotNegativeCount = Annotated[int, Field(ge=0)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Scale = Annotated[float, Field(ge=1 / LARGEST_SCALE, le=LARGEST_SCALE)]
+"""Of clips, and of whatever noise is measured by."""
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -168,6 +175,7 @@ def sentence(error: ValidationError, table: Mapping[str, Any], *, where: str) ->
 
 _TABLES = {"model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"}
 _LISTS = {"tuple_type", "list_type"}
+_LONG_NUMBER = re.compile(r"\b(?:\d{10,}|0\.0{5,}\d+)\b")
 _DEEPEST = 16
 _LARGEST_INTEGER = 2**63 - 1
 """Integers of TOML have 64 bits."""
@@ -178,7 +186,8 @@ def _expected(error: ErrorDetails) -> str:
         return "a table of settings"
     if error["type"] in _LISTS:
         return "a list"
-    return error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    told = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return _LONG_NUMBER.sub(lambda found: f"{float(found[0]):g}", told)
 
 
 def _place(table: object, location: Sequence[int | str]) -> tuple[int | str, ...]:

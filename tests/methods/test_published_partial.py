@@ -60,17 +60,34 @@ def test_no_epsilon_holds_and_the_ledger_says_why(tiny, tmp_path):
     table = tiny(rounds=2, method={"name": "bl-pf-as-published", "batch_size": 20}, privacy={"noise_multiplier": None})
     sordino.run(table, out=tmp_path / "run")
     charges = [charge for line in read_lines(tmp_path / "run" / "ledger.jsonl") for charge in line.charges]
-    assert charges and all("batch statistics move on private rows" in charge.because for charge in charges)
+    assert charges and all(
+        "batch statistics, where it has some, move on private rows" in charge.because for charge in charges
+    )
     assert all(math.isinf(entry.epsilon) for entry in sordino.plan(table).epsilon.values())
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"method": {"name": "bl-pf-as-published", "clip_norm": 0.0}}, "clip_norm should be greater than 0"),
+        (
+            {"method": {"name": "bl-pf-as-published", "clip_norm": 0.0}},
+            r"clip_norm should be greater than or equal to 1e-12",
+        ),
+        (
+            {"method": {"name": "bl-pf-as-published", "clip_norm": 1e39}},
+            r"clip_norm should be less than or equal to 1e\+12",
+        ),
+        (
+            {"method": {"name": "bl-pf-as-published"}, "tuning": {"name": "head"}},
+            "shares 2 of its 4 tensors; set tuning = 'full'",
+        ),
+        (
+            {"method": {"name": "bl-pf-as-published"}, "tuning": {"name": "unified", "head_rounds": 1}},
+            "sends the whole model, .* but this tuning shares 2",
+        ),
         ({"method": {"name": "bl-pf-as-published", "noise_multiplier": -1.0}}, "noise_multiplier should be greater"),
     ],
-    ids=["no-clip", "negative-noise"],
+    ids=["no-clip", "huge-clip", "head", "unified", "negative-noise"],
 )
 def test_bad_settings_get_a_sentence(changes, sentence, tiny):
     with pytest.raises(SordinoError, match=sentence):

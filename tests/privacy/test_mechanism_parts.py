@@ -159,7 +159,7 @@ def test_the_next_clip_moves_against_the_excess():
         ({**GEP, "basis": 200}, None, "at most as many dimensions"),
         (GEP, {"name": "dp-fedavg"}, "is for example-level methods"),
         ({"name": "adaptive-clip", "quantile": 1.5}, None, "quantile should be less than or equal to 1"),
-        ({"name": "adaptive-clip", "count_noise": 0}, None, "count_noise should be greater than 0"),
+        ({"name": "adaptive-clip", "count_noise": 0}, None, "count_noise should be greater than or equal to 1e-12"),
         ({"name": "noise-schedule", "decay": -0.1}, None, "decay should be greater than or equal to 0"),
         ({"name": "noise-schedule", "decoy": 1}, None, "did you mean 'decay'"),
         ({"quantile": 0.5}, None, r"\[privacy.mechanism\] needs a name"),

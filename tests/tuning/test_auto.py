@@ -212,7 +212,7 @@ def test_the_rule_reckons_with_c2_and_the_noise_stays(auto):
     [
         ("laplace", {}, {"c2": 1.0}, "c2 is the constant of the paper's Gaussian noise"),
         ("gaussian", {"epsilon": None, "noise_multiplier": 1.0}, {"c2": 1.0}, "no target ε"),
-        ("gaussian", {}, {"c2": 0.0}, "c2 should be greater than 0"),
+        ("gaussian", {}, {"c2": 0.0}, "c2 should be greater than or equal to 1e-12"),
         ("gaussian", {}, {"iterations": 0}, "iterations should be greater than or equal to 1"),
     ],
     ids=["laplace", "no-target", "zero", "no-iteration"],

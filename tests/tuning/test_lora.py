@@ -21,7 +21,13 @@ from sordino.tuning.lora import Lora
 sys.path.append(str(Path(__file__).parents[1] / "gradients"))
 from gradient_reference import assert_close, clip_and_sum, rows_by_vmap
 
-SHAPES = {"mlp": (1, 8, 8), "cnn": (3, 16, 16), "resnet20": (3, 16, 16), "mobilenet_v2": (3, 32, 32)}
+SHAPES = {
+    "mlp": (1, 8, 8),
+    "cnn": (3, 16, 16),
+    "resnet20": (3, 16, 16),
+    "mobilenet_v2": (3, 32, 32),
+    "efficientnet_lite0": (3, 32, 32),
+}
 
 
 def wrapped(model="cnn", **settings):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
@@ -16,7 +17,7 @@ from sordino.methods.model_average import mean_by_size
 from sordino.models import FlatSpace, Net
 from sordino.models.moved_statistics import features_of_singles
 from sordino.privacy.pricing import Uses
-from sordino.settings import AtLeastOne, NotNegative, Positive
+from sordino.settings import LARGEST_SCALE, AtLeastOne, Positive, Scale
 
 CHUNK = 64
 
@@ -36,9 +37,9 @@ class PublishedPartial(Method):
     batch_size: AtLeastOne = 256
     """How many rows of a client are in a batch, on average."""
     learning_rate: Positive = 0.15
-    clip_norm: Positive = 1.0
+    clip_norm: Scale = 1.0
     """Of the head's gradient, example by example."""
-    noise_multiplier: NotNegative = 1.1
+    noise_multiplier: Annotated[float, Field(ge=0, le=LARGEST_SCALE)] = 1.1
     """Of the noise on the head's gradient; [privacy] has no say here."""
 
     unit: ClassVar[Unit] = "client"
@@ -47,21 +48,26 @@ class PublishedPartial(Method):
 
     @property
     def uncovered(self) -> str:
-        return "the source's batch statistics move on private rows in the first round and are sent without noise"
+        return (
+            "what is sent is charged to no ε: a source's batch statistics, where it has some, move on private rows in the first round and "
+            "go without noise"
+        )
 
     @property
     def job(self) -> PublishedPartial:
         return self
 
     def check(self, net: Net, shared: FlatSpace) -> None:
-        if (
-            not isinstance(net.head, nn.Linear)
-            or net.head.out_features < 2
-            or not set(net.parts()["head"]) <= set(shared.names)
-        ):
+        if not isinstance(net.head, nn.Linear) or net.head.out_features < 2:
             raise SordinoError(
-                "bl-pf-as-published trains a linear last layer and moves statistics below it, but got a model or a tuning without one; "
-                "choose a source such as 'efficientnet_lite0', and tuning = 'full'."
+                "bl-pf-as-published trains a linear last layer and moves statistics below it, but got a model without one; choose a source "
+                "such as 'efficientnet_lite0', and tuning = 'full'."
+            )
+        names = set().union(*net.parts().values())
+        if set(shared.names) != names:
+            raise SordinoError(
+                f"bl-pf-as-published sends the whole model, since scales and shifts below the head carry the moved statistics, but this "
+                f"tuning shares {len(shared.names)} of its {len(names)} tensors; set tuning = 'full'."
             )
 
     def workload(self, examples: int) -> tuple[int, int]:

@@ -52,6 +52,16 @@ class Adapted(nn.Module):
         adapted: Tensor = self.base(inputs) + self.scale * self.up(self.down(inputs))
         return adapted
 
+    @property
+    def stride(self) -> Any:
+        """Of the convolution beside which the adapter stands; models that pad by hand read it from their layer."""
+        return self.base.stride
+
+    @property
+    def kernel_size(self) -> Any:
+        """Likewise."""
+        return self.base.kernel_size
+
     def merged(self) -> nn.Linear | nn.Conv2d:
         """One plain layer that computes the same."""
         plain = copy.deepcopy(self.base)

@@ -15,7 +15,7 @@ from sordino.privacy.batch import GradientBatch, Step
 from sordino.privacy.clipping import Clip, bound_clipped, count_norms_within, count_within
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part
 from sordino.privacy.stages import Stages, multiples_and_others
-from sordino.settings import AtLeastOne, Positive
+from sordino.settings import AtLeastOne, Positive, Scale
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ class AdaptiveClip(Gaussian):
 
     quantile: Annotated[float, Field(ge=0, le=1)] = 0.5
     clip_learning_rate: Positive = 0.2
-    count_noise: Positive | None = None
+    count_noise: Scale | None = None
     every: AtLeastOne = 1
     """The clip moves in every so-manieth round, in all of its steps."""
 

@@ -17,7 +17,7 @@ from sordino.privacy.batch import GradientBatch, Step
 from sordino.privacy.clipping import Clip, bound_clipped, clip_factors
 from sordino.privacy.mechanisms import MECHANISMS, UPDATE, Gaussian, Part, PublicExamples
 from sordino.privacy.subspace import Group, Subspace, layer_groups, power_method
-from sordino.settings import AtLeastOne, Positive
+from sordino.settings import AtLeastOne, Scale
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +49,7 @@ class Gep(Gaussian):
     """Whether every group has as many as `basis` says, or all share them in proportion to the root of their sizes, as the authors do."""
     groups: AtLeastOne = 1
     power_iterations: AtLeastOne = 2
-    residual_clip_norm: Positive | None = None
+    residual_clip_norm: Scale | None = None
 
     clips_as_one: ClassVar[bool] = True
     not_for_clients: ClassVar[str] = (

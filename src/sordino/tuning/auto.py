@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from sordino.core import SordinoError
 from sordino.methods.noisy_sgd import number
 from sordino.models import Net
-from sordino.settings import AtLeastOne, NotNegative, Positive
+from sordino.settings import AtLeastOne, NotNegative, Scale
 from sordino.tuning.choice import decided, full_batches, make_rule, noisy_steps, sentence, shares, verdict
 from sordino.tuning.full import Full
 from sordino.tuning.gradient_statistics import GradientSurvey, StatisticName, noise_multiplier
@@ -36,18 +36,18 @@ class Auto(Tuning):
     composition; the noise of the training is worked out for what the budget leaves. The choice is post-processing.
     """
 
-    epsilon: Positive = 0.01
+    epsilon: Scale = 0.01
     """Of all statistics together, for each client."""
     statistics: Literal["decisive", "all"] = "decisive"
     coefficient: Coefficient = "printed"
-    largest_gradient: Positive | None = None
+    largest_gradient: Scale | None = None
     """The longest mean gradient that is told apart; by default the clip norm. A smaller one needs less noise."""
-    probe_radius: Positive = 0.1
+    probe_radius: Scale = 0.1
     """How far apart the two points are between which smoothness is measured."""
     iterations: AtLeastOne = 1
     """Local steps over which a client averages its moments and variances; the paper takes 5. All points but the first follow the
     client's rows, so that the noise must cover their whole range: see the plan for what that leaves of the choice."""
-    c2: Positive | None = None
+    c2: Scale | None = None
     """The constant that the paper leaves open: the rule then reckons with σ = c2·ξ·√(T·ln(1/δ))/(d·ε) in place of the noise that is drawn.
     The noise that is drawn stays what the budget needs."""
     assumed: tuple[NotNegative, NotNegative] | None = None
