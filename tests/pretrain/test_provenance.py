@@ -15,10 +15,10 @@ from sordino.data.source import SourceSettings, load
 from sordino.pretrain.provenance import IDENTITY_FILE, KEY, provenance, start_provenance
 
 
-def save_digits(path, *, rows, seed):
-    """A file of so many digits, which the embedded set has too."""
+def save_digits(path, *, rows, seed, after=0):
+    """A file of so many digits, which the embedded set has too; with one seed and other numbers before, others of them."""
     source = load(SourceSettings(source="digits", visibility="public"))
-    chosen = np.random.default_rng(seed).permutation(len(source.train))[:rows]
+    chosen = np.random.default_rng(seed).permutation(len(source.train))[after:][:rows]
     np.savez(path, x_train=source.train.inputs[chosen, 0].numpy(), y_train=source.train.labels[chosen].numpy())
     return str(path)
 
@@ -83,8 +83,30 @@ def test_a_model_without_a_finite_epsilon_is_refused_whatever_comes_next(ran, ti
 def test_a_model_of_public_data_is_free(ran, tiny, tmp_path):
     public = save_digits(tmp_path / "public.npz", rows=300, seed=1)
     path = ran("public", data=data(public, visibility="public"), method={"name": "fedavg"})
-    for warnings in both(begin_at(path, tiny), tmp_path):
+    others = save_digits(tmp_path / "others.npz", rows=300, seed=1, after=300)
+    for warnings in both(begin_at(path, tiny, data=data(others)), tmp_path):
         assert not any("start" in warning for warning in warnings)
+
+
+def test_public_rows_that_are_private_here_are_found_in_another_file(ran, tiny, tmp_path):
+    public = save_digits(tmp_path / "public.npz", rows=300, seed=1)
+    path = ran("public", data=data(public, visibility="public"), method={"name": "fedavg"})
+    moved = tmp_path / "alone.safetensors"
+    shutil.copy(path, moved)
+    one_of_them = save_digits(tmp_path / "one.npz", rows=300, seed=1, after=299)
+    for start in (path, moved):
+        refused(
+            begin_at(start, tiny, data=data(one_of_them)), tmp_path, "rows of 'public'.*rows of this run's private set"
+        )
+
+
+def test_a_run_on_the_public_part_of_a_set_is_a_start_for_the_private_part(ran, tiny, tmp_path):
+    public = {"visibility": "public", "options": {"public_share": 0.3}}
+    path = ran("public", data=public, method={"name": "fedavg"})
+    for warnings in both(begin_at(path, tiny, data={"options": {"public_share": 0.3}}), tmp_path):
+        assert not any("The start" in warning for warning in warnings)
+    for options in ({}, {"public_share": 0.2}):
+        refused(begin_at(path, tiny, data={"options": options}), tmp_path, "same rows as this run")
 
 
 def test_rows_are_not_public_in_one_run_and_private_in_the_next(ran, tiny, tmp_path):

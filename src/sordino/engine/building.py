@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sordino.core import SordinoError
 from sordino.data.public import digest
 from sordino.data.public_overlap import refuse_overlap
+from sordino.data.row_fingerprints import fingerprints_of_all
 from sordino.data.source import Source
 from sordino.engine.resolved import Resolved
 from sordino.experiment import Experiment
 from sordino.models import FlatSpace, Net, build, validate
-from sordino.pretrain.provenance import PrivateData
+from sordino.pretrain.provenance import PrivateData, Provenance, public_training
 from sordino.pretrain.start import Progress, StartContext, StartFacts
 from sordino.sentences import shown
 from sordino.tuning import Phase, Task
@@ -105,6 +106,12 @@ def start_context(resolved: Resolved, source: Source, task: Task, *, folder: Pat
     def build_as_ours(classes: int, seed: int) -> Net:
         return make_net(experiment, shape=task.shape, classes=classes, vocabulary=source.vocabulary, seed=seed)
 
+    learnt: list[Provenance] = []
+
+    def refuse(public: Source) -> None:
+        refuse_overlap(source, public)
+        learnt.append(public_training(public))
+
     return StartContext(
         shape=task.shape,
         classes=task.classes,
@@ -114,8 +121,18 @@ def start_context(resolved: Resolved, source: Source, task: Task, *, folder: Pat
         progress=progress,
         model=experiment.model,
         build=build_as_ours,
-        refuse_overlap=partial(refuse_overlap, source),
-        private=PrivateData(settings=resolved.source, digest=lambda: digest(source.train)),
+        refuse_overlap=refuse,
+        learnt=learnt,
+        private=private_data(resolved, source),
+    )
+
+
+def private_data(resolved: Resolved, source: Source) -> PrivateData:
+    """What a start may know of the private set once it has been loaded."""
+    return PrivateData(
+        settings=resolved.source,
+        digest=cache(lambda: digest(source.train)),
+        fingerprints=cache(lambda: fingerprints_of_all(source)),
     )
 
 

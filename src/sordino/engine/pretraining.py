@@ -16,6 +16,7 @@ from sordino.experiment import Experiment
 from sordino.models.weights import load_weights
 from sordino.outside import look_beside
 from sordino.pretrain import STARTS
+from sordino.pretrain.provenance import as_metadata, public_training
 from sordino.pretrain.start import Progress
 from sordino.tuning import Task
 
@@ -43,7 +44,8 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         net = context.build(record["classes"], record["seed"]).to(device)
         load_weights(net, trained.weights, origin="the pre-trained model")
         public = start.load_public(context)
-    assert public is not None
+        assert public is not None
+        origin = as_metadata((public_training(public), *start.lineage(folder)))
     record = {**record, "public_test_accuracy": accuracy(net, public.public_test, device)}
-    dataclasses.replace(trained, record=record).write(out)
+    dataclasses.replace(trained, record=record).write(out, provenance=origin)
     return record

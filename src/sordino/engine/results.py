@@ -40,7 +40,12 @@ def leave_results(
     keep_identity(record.folder, data, digest(setup.loaded.source.train))
     public = (summary if release is None else release.summary)["epsilon"]["public"]
     origin = provenance(
-        data, unit=summary["unit"], epsilon=public["epsilon"], delta=public["delta"], ancestors=setup.lineage
+        data,
+        unit=summary["unit"],
+        epsilon=public["epsilon"],
+        delta=public["delta"],
+        source=setup.loaded.source,
+        ancestors=setup.lineage,
     )
     record.finish(
         user_state_dict(setup.resolved.tuning.finish(setup.whole)),

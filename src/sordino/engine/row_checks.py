@@ -6,6 +6,7 @@ for a plan to hold; then a run alone finds out, before anything is charged.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from sordino.data.public import public_settings
 from sordino.data.public_overlap import refuse_overlap
 from sordino.data.settings import SourceFacts
 from sordino.data.source import Source, describe
+from sordino.engine.building import private_data
 from sordino.engine.dealing import load_source
 from sordino.engine.public_sets import public_anchors
 from sordino.engine.resolved import Resolved
@@ -37,7 +39,7 @@ class Looked:
 
 def refuse_bad_rows(resolved: Resolved, facts: SourceFacts, start: StartFacts) -> Looked:
     """Refuse rows that no model can be fed, and public ones that are private as well."""
-    if facts.kind == "image" and not _compares(resolved):
+    if facts.kind == "image" and not _compares(resolved, start):
         return Looked()
     size = data_bytes(facts) + _public_bytes(resolved, start)
     if size > BYTES_LOOKED_AT:
@@ -49,6 +51,7 @@ def refuse_bad_rows(resolved: Resolved, facts: SourceFacts, start: StartFacts) -
     source = load_source(resolved)
     if (public := resolved.start.load_public(start)) is not None:
         refuse_overlap(source, public)
+    resolved.start.warnings(dataclasses.replace(start, private=private_data(resolved, source)))
     return look_for_anchors(resolved, source)
 
 
@@ -70,7 +73,8 @@ def _public_bytes(resolved: Resolved, start: StartFacts) -> int:
     return data_bytes(describe(public_settings(table, shape=start.shape, where="start.data"), seed=start.seed))
 
 
-def _compares(resolved: Resolved) -> bool:
+def _compares(resolved: Resolved, start: StartFacts) -> bool:
     """Whether anything is called public that might be private."""
     public = isinstance(resolved.test_rows, SeparateSource) or resolved.start.public_data is not None
-    return public or resolved.mechanism.public_examples() is not None
+    learnt = any(one.rows for one in resolved.start.lineage(start.folder))
+    return public or learnt or resolved.mechanism.public_examples() is not None

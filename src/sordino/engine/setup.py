@@ -182,7 +182,7 @@ def prepare(
         tariff=parts.tariff,
         loaded_anchors=public_anchors(resolved, source),
         start_warnings=tuple(start_warnings),
-        lineage=start.lineage(folder),
+        lineage=(*context.learnt, *start.lineage(folder)),
         left_to_torch=left_to_torch,
     )
     return in_phase(ready, parts.phases[0], describing)

@@ -17,6 +17,7 @@ from sordino.data.locate import data_folder
 from sordino.models import Net
 from sordino.models.weights import load_weights
 from sordino.pretrain.start import STARTS, Start, StartContext, StartFacts
+from sordino.pretrain.store import WEIGHTS
 
 UNREADABLE = (
     SafetensorError,
@@ -42,7 +43,8 @@ NESTED = ("state_dict", "model", "model_state_dict", "weights", "params")
 class File(Start):
     """Weights from a .safetensors or .pth file, also one in torchvision's own keys; keep_head = false leaves the head new.
 
-    Weights of another run of ours are taken only if that run was on public data, or on other private data at a finite ε.
+    The folder of a run or of `sordino pretrain` will do as well. Such weights know what they were trained on: they are taken if that
+    was public data without a row that is private here, or other private data at a finite ε.
     """
 
     path: str
@@ -62,11 +64,23 @@ class File(Start):
         load_weights(net, read_weights(path), origin=str(path), keep_head=self.keep_head)
 
 
+IN_FOLDERS = (WEIGHTS, "model.safetensors", "release/model.safetensors")
+"""The weights in a folder of `sordino pretrain`, of a run, and of a secure run."""
+
+
 def locate_weights(name: str, folder: Path) -> Path:
-    """A path beside the experiment file, or a file's name in the data folder."""
+    """A path beside the experiment file, or a file's name in the data folder; of a folder that we wrote the weights in it."""
     beside = folder / name
     kept = data_folder() / name
-    return kept if not beside.exists() and kept.exists() else beside
+    found = kept if not beside.exists() and kept.exists() else beside
+    if not found.is_dir():
+        return found
+    weights = next((found / one for one in IN_FOLDERS if (found / one).is_file()), None)
+    if weights is None:
+        raise SordinoError(
+            f"[start] path names the folder {found}, in which there is no {' and no '.join(IN_FOLDERS[:2])}; name a weights file."
+        )
+    return weights
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -46,7 +46,9 @@ class StartContext(StartFacts):
     model: dict[str, Any]
     build: Build
     refuse_overlap: Callable[[Source], None]
-    """Raises where a public set shares examples with the private one."""
+    """Raises where a public set shares examples with the private one. Every start that learns from a public set calls it first."""
+    learnt: Sequence[Provenance] = ()
+    """The public sets that were not refused: a start that learns has learnt from these."""
 
 
 class Start(ABC):

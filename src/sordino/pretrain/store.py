@@ -35,10 +35,10 @@ class Trained:
     weights: Mapping[str, Tensor]
     record: Mapping[str, Any]
 
-    def write(self, folder: Path) -> None:
-        """The weights, then the record: a folder with a record is whole."""
+    def write(self, folder: Path, *, provenance: Mapping[str, str] | None = None) -> None:
+        """The weights, with what they were trained on, then the record: a folder with a record is whole."""
         make_folder(folder)
-        write_whole(folder / WEIGHTS, save(_plain(self.weights)))
+        write_whole(folder / WEIGHTS, save(_plain(self.weights), metadata=dict(provenance or {})))
         write_whole(folder / RECORD, to_json(dict(self.record), indent=2).encode())
 
 
