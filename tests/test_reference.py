@@ -8,6 +8,7 @@ import pytest
 
 from sordino.cli import main
 from sordino.core import SordinoError
+from sordino.experiment import PrivacySection
 from sordino.methods.dp_sgd import DpSgd
 from sordino.reference.described import settings_of, type_words
 from sordino.reference.notebooks import notebooks
@@ -41,6 +42,8 @@ def test_settings_have_types_defaults_and_words():
     )
     assert type_words(AtLeastOne | None) == "whole number at least 1"
     assert type_words(Momentum) == "number at least 0 and below 1"
+    (clip,) = (one for one in settings_of(PrivacySection) if one.name == "clip_norm")
+    assert clip.type == "number at least 1e-12 and at most 1e+12"
 
 
 def test_every_example_line_names_its_part():

@@ -52,7 +52,7 @@ def test_every_placement_and_broadcast_is_priced_as_it_leaks(tiny, tmp_path, noi
 
 def test_noise_inside_steps_is_priced_per_example(tiny, tmp_path):
     table = tiny(
-        method={**CEO, "noisy_steps": {"local_steps": 1, "batch_size": 10}},
+        method={"name": "fedceo", "interval": 2, "noisy_steps": {"local_steps": 1, "batch_size": 10}},
         privacy={"sampler": "everyone", "expected_cohort": None},
     )
     events, line = charges(table, tmp_path)

@@ -73,6 +73,7 @@ def test_without_noise_a_head_step_is_the_clipped_gradient_of_the_head_alone(tin
     """One head step from zero noise: the head moves by at most rate x clip, and the extractor by the same bound."""
     quiet = {"noise_multiplier": 0.0, "clip_norm": 0.25, "sampler": "everyone", "expected_cohort": None}
     method = {"local_steps": 2, "head_steps": 1, "head_learning_rate": 1.0, "learning_rate": 1.0, "batch_size": "full"}
+    method["momentum"] = 0.0
     experiment = table(tiny, "centaur-steps", method=method, privacy=quiet) | {"rounds": 1}
     sordino.run(experiment, out=tmp_path / "run")
     start = load_file(tmp_path / "run" / "model.safetensors")

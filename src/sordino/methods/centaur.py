@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from sordino.core import SordinoError
 from sordino.data.examples import Examples
+from sordino.methods.idle import changed, in_words
+from sordino.methods.local_sgd import LOCAL_SETTINGS
 from sordino.methods.method import METHODS, Broadcast, ClientContext, Federation, State, Turn
 from sordino.methods.two_phase import TwoPhase
-from sordino.models import FlatSpace
+from sordino.models import FlatSpace, Net
 
 NOTHING = torch.zeros(0, dtype=torch.int64)
+OF_THE_EXTRACTOR = (*LOCAL_SETTINGS, "server_learning_rate")
+"""Settings that heads alone have no use for."""
 
 
 @METHODS.register("centaur")
@@ -23,6 +28,8 @@ class Centaur(TwoPhase):
 
     With extractor = "frozen" clients have their heads alone (`heads-alone`), over the extractor as it started. Heads are tuned in the
     same turns by the same steps, and uploads have no numbers; rounds are charged all the same, so the ledger's ε is an upper bound.
+    Settings of the extractor's training (epochs, batch_size, learning_rate, momentum, weight_decay, full_batch and
+    server_learning_rate) then do nothing, and the plan names those that were changed.
     """
 
     extractor: Literal["shared", "frozen"] = "shared"
@@ -36,11 +43,24 @@ class Centaur(TwoPhase):
         return 0 if self._alone else super().upload_numbers(space)
 
     def plan_facts(self, rounds: int) -> dict[str, str]:
-        return (
-            {"sharing": "none: clients have their heads alone, and are charged as if they shared"}
-            if self._alone
-            else {}
+        if not self._alone:
+            return {}
+        idle = changed(self, OF_THE_EXTRACTOR)
+        said = (
+            f"; {in_words(idle)} {'does' if len(idle) == 1 else 'do'} nothing, as no extractor is trained"
+            if idle
+            else ""
         )
+        return {"sharing": f"none: clients have their heads alone, and are charged as if they shared{said}"}
+
+    def check(self, net: Net, shared: FlatSpace) -> None:
+        if self._alone and net.parts()["head"] and not shared.size:
+            raise SordinoError(
+                "Heads alone are charged as if an extractor were shared, so there must be one, but got a model or tuning that trains the "
+                "head alone; choose a model with a body such as 'mlp' or 'cnn', and tuning = 'full', with which heads are still all that "
+                "is tuned."
+            )
+        super().check(net, shared)
 
     def turn(self, start: Tensor, own: Tensor, examples: Examples, context: ClientContext) -> Turn:
         if not self._alone:
@@ -60,7 +80,11 @@ class HeadsAlone(Centaur):
     """The control of personal methods: clients tune their own heads over the extractor as it started, and share nothing.
 
     Formal guarantee: uploads have no numbers. Rounds are charged as CENTAUR's are, so the ledger's ε is an upper bound of zero.
+    The settings are CENTAUR's, so that one file compares the two.
     """
+
+    unused: ClassVar[tuple[str, ...]] = OF_THE_EXTRACTOR
+    """What the reference says of these settings: that they do nothing."""
 
     extractor: Literal["frozen"] = "frozen"
     """There is no other value: nothing is shared."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sordino.core import SordinoError
 from sordino.data.examples import Examples
+from sordino.methods.idle import changed
 from sordino.methods.method import METHODS, Broadcast, ClientContext, Federation, State, Turn
 from sordino.methods.sparse import Masks, flat_mask, kept_of, largest, masks_in, norm_pull, regrown, sparse_places
 from sordino.methods.two_phase import TwoPhase
@@ -44,6 +45,7 @@ class DpPfedDsu(TwoPhase):
     straight_through: Literal["all", "kept", "larger"] = "all"
     """Which weights of a local mask's layers a step moves: all, the kept ones, or the largest `backward_share`."""
     backward_share: Share = 0.1
+    """Of the weights that steps move, the largest ones, with straight_through = "larger"; at least `share`."""
     regrowth: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The share of a global mask that is drawn anew each round in the open, in place of its smallest weights."""
     head_extractor: Literal["dense", "masked"] = "dense"
@@ -54,6 +56,17 @@ class DpPfedDsu(TwoPhase):
         return (SparseTurn,)
 
     def __post_init__(self) -> None:
+        if self.straight_through != "all" and self.mask == "global":
+            raise SordinoError(
+                f"[method] straight_through chooses among the weights of a client's own mask, but got {self.straight_through!r} with "
+                "mask = 'global', under which steps move the kept ones; choose another mask, or leave straight_through out."
+            )
+        if self.straight_through != "larger" and changed(self, ["backward_share"]):
+            raise SordinoError(
+                f"[method] backward_share is the share of weights that steps move with straight_through = 'larger', but got "
+                f"{self.backward_share:g} with straight_through = {self.straight_through!r}, where it would do nothing; set that too, or "
+                "leave backward_share out."
+            )
         if self.straight_through == "larger" and self.backward_share < self.share:
             raise SordinoError(
                 f"[method] backward_share = {self.backward_share:g} is below share = {self.share:g}, but the steps' set is to be "

@@ -11,18 +11,22 @@ from pydantic import Field
 from torch import Tensor
 
 from sordino.core import SordinoError, Unit
-from sordino.methods.local_sgd import LocalSgd
+from sordino.methods.idle import changed, in_words
+from sordino.methods.local_sgd import LOCAL_SETTINGS, LocalSgd
 from sordino.methods.method import METHODS, Broadcast, Federation, Method, State, Upload
 from sordino.methods.noisy_sgd import NoisySgd
 from sordino.methods.tensor_lowrank import shrink_average, smooth_with_spectrum, threshold_at
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
+from sordino.sentences import listed
 from sordino.settings import AtLeastOne, Positive
 
 NOBODY = torch.zeros(0, dtype=torch.int64)
 
 Copies = dict[int, Tensor]
 """Released models by the client that starts its turn from them."""
+_IN_NOISY_STEPS = {"epochs": "local_steps", "full_batch": 'batch_size = "full"'}
+"""Local settings that noisy steps have under other names."""
 
 
 @METHODS.register("fedceo")
@@ -51,6 +55,8 @@ class FedCeo(Method, LocalSgd):
     layers: tuple[str, ...] = ()
     """Parameters to smooth, by the beginnings of their names; none means all."""
     noisy_steps: NoisySgd | None = None
+    """Clients' work as noisy steps, with the settings of `dp-sgd`: local_steps, batch_size, learning_rate and so on. They take the
+    place of all local settings beside them: epochs, batch_size, learning_rate, momentum, weight_decay and full_batch."""
 
     def __post_init__(self) -> None:
         if self.copies != "next-round" and not self.personal:
@@ -58,14 +64,19 @@ class FedCeo(Method, LocalSgd):
                 f"[method] copies = {self.copies!r} says how long personal copies wait, but got personal = false, where there are "
                 "none; set personal = true, or leave copies out."
             )
-        steps = self.noisy_steps
-        if steps is not None and steps.local_steps == 1 and steps.momentum:
-            raise SordinoError(
-                f"[method.noisy_steps] momentum acts from one local step to the next, but got momentum = {steps.momentum:g} "
-                "with local_steps = 1, where it would do nothing; raise local_steps, or set momentum = 0."
-            )
-        if steps is not None:
+        if (steps := self.noisy_steps) is not None:
+            self._refuse_other_work()
+            steps.refuse_idle_momentum(steps.local_steps, where="method.noisy_steps", steps="local_steps = 1")
             steps.refuse_open()
+
+    def _refuse_other_work(self) -> None:
+        """Refuse local work of the method's own beside noisy steps, which are all that clients do then."""
+        if idle := changed(self, LOCAL_SETTINGS):
+            instead = [f"{name} as {other}" for name, other in _IN_NOISY_STEPS.items() if name in idle]
+            raise SordinoError(
+                f"[method] leaves clients' work to noisy_steps, but got {in_words(idle)} beside them, which would do nothing; say that "
+                f"under [method.noisy_steps]{f' ({listed(instead)})' if instead else ''}, or leave it out."
+            )
 
     @property
     def unit(self) -> Unit:
@@ -173,9 +184,12 @@ class ShrunkAverage(FedCeo):
     personal: bool = False
 
     def __post_init__(self) -> None:
+        if self.personal or self.copies != "next-round":
+            got = "personal = true" if self.personal else f'copies = "{self.copies}"'
+            raise SordinoError(
+                f"[method] udp-fedavg-svt has no personal copies, but got {got}; leave it out, or choose method 'fedceo', which has them."
+            )
         super().__post_init__()
-        if self.personal:
-            raise SordinoError("udp-fedavg-svt has no personal copies; choose method 'fedceo' for personal = true.")
 
 
 def _copies(state: State) -> Copies:

@@ -65,7 +65,7 @@ class LocalSgd:
 
     def plain(self) -> LocalSgd:
         """Plain SGD with the same settings."""
-        return LocalSgd(**{name: getattr(self, name) for name in _SETTINGS})
+        return LocalSgd(**{name: getattr(self, name) for name in LOCAL_SETTINGS})
 
     @property
     def optimiser(self) -> Sgd:
@@ -107,8 +107,8 @@ class LocalSgd:
             optimiser.step(parameters, gradient, velocities, self.learning_rate)
 
 
-_SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
-_BESIDES_THE_WORK = {"plain", "stacked", *_SETTINGS}
+LOCAL_SETTINGS = tuple(field.name for field in dataclasses.fields(LocalSgd))
+_BESIDES_THE_WORK = {"plain", "stacked", *LOCAL_SETTINGS}
 
 
 def _works_as_plain_sgd(job: LocalSgd) -> bool:
@@ -119,7 +119,7 @@ def _works_as_plain_sgd(job: LocalSgd) -> bool:
         kind.__getattribute__ is object.__getattribute__
         and all(inspect.getattr_static(kind, name) is vars(LocalSgd)[name] for name in work)
         and work.isdisjoint(own)
-        and all(name in own and not _computed(kind, name) for name in _SETTINGS)
+        and all(name in own and not _computed(kind, name) for name in LOCAL_SETTINGS)
     )
 
 

@@ -61,6 +61,14 @@ class NoisySgd:
         self.pace(0)
         self.rate(1)
 
+    def refuse_idle_momentum(self, in_a_row: int, *, where: str, steps: str) -> None:
+        """Refuse momentum where no more than one step is taken from rest; `steps` are the settings that say how many."""
+        if self.momentum and in_a_row == 1:
+            raise SordinoError(
+                f"[{where}] momentum acts from one local step to the next, but got momentum = {self.momentum:g} with {steps}, where it "
+                "would do nothing; raise local_steps, or set momentum = 0."
+            )
+
     def workload(self, examples: int) -> tuple[int, int]:
         return max(1, round(self.rate(examples) * examples)), self.local_steps
 

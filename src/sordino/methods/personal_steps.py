@@ -22,7 +22,7 @@ from sordino.methods.noisy_sgd import NoisySgd
 from sordino.methods.personal import Personalised, head_space
 from sordino.models import FlatSpace, Net
 from sordino.privacy.pricing import Uses
-from sordino.settings import AtLeastOne, NotNegative
+from sordino.settings import AtLeastOne, NotNegative, Positive
 
 HEAD = "head."
 """How the names of a head's parameters begin."""
@@ -35,6 +35,13 @@ class PersonalNoisySgd(Personalised, NoisySgd):
     Formal guarantee: that of every client's noisy steps. What a client keeps is made of noisy sums and of what it was sent, so it
     has the same ε; averaging is post-processing.
     """
+
+    head_epochs: AtLeastOne = 15
+    """Of clients that join late, which tune a head when training is over; all others train by noisy steps."""
+    head_batch_size: AtLeastOne = 32
+    """Of clients that join late, as head_epochs."""
+    head_learning_rate: Positive = 0.01
+    """Of clients that join late, as head_epochs."""
 
     unit: ClassVar[Unit] = "example"
     uses: ClassVar[Uses] = "each"
@@ -58,6 +65,10 @@ class PpSgdSteps(PersonalNoisySgd):
 
     personal_step_ratio: NotNegative = 1.0
     """The step of v_i over the step of w; 0 freezes v_i."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_idle_momentum(self.local_steps, where="method", steps="local_steps = 1")
 
     def noisy_turn(
         self, start: Released[Tensor], own: Released[Tensor], context: PublicContext, *, release: StepRelease
@@ -83,6 +94,8 @@ class CentaurSteps(PersonalNoisySgd):
     Each step's gradient is taken, clipped and noised in its own part alone. What is sent holds the head as it was sent out.
     """
 
+    head_learning_rate: Positive = 0.01
+    """Of the noisy steps that train the head; and of clients that join late, as head_epochs."""
     head_steps: AtLeastOne = 1
     """How many of the local steps train the head."""
     local_steps: AtLeastOne = 2
@@ -95,6 +108,8 @@ class CentaurSteps(PersonalNoisySgd):
                 f"[method] head_steps = {self.head_steps} should leave some of the local steps to the extractor, but got local_steps = "
                 f"{self.local_steps}; lower head_steps or raise local_steps."
             )
+        steps = f"local_steps = {self.local_steps} and head_steps = {self.head_steps}"
+        self.refuse_idle_momentum(max(self.head_steps, self.local_steps - self.head_steps), where="method", steps=steps)
 
     def check(self, net: Net, shared: FlatSpace) -> None:
         super().check(net, shared)

@@ -41,7 +41,7 @@ def second_corners(best: Case, table: Table) -> list[Case]:
     found["half the rounds"] = {"rounds": max(1, rounds // 2)}
     found["twice the rounds"] = {"rounds": 2 * rounds}
     epochs = method.get("epochs", 1)
-    if isinstance(epochs, int):
+    if isinstance(epochs, int) and "noisy_steps" not in method:
         found["twice the epochs"] = {"method": {**method, "epochs": 2 * epochs}}
     if "mechanism" not in here.get("privacy", {}):
         found["a clip that moves"] = {"privacy": {"mechanism": "adaptive-clip"}}

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from sordino.settings import LARGEST
+
 _PLAIN = {
     int: "whole number",
     float: "number",
@@ -37,17 +39,21 @@ class Setting:
     type: str
     default: str
     meaning: str
+    unused: bool = False
+    """Whether the class has it from another one and makes no use of it."""
 
 
 def settings_of(kind: type) -> list[Setting]:
     """Every setting of a part or of a section, in its order."""
     hints, words = get_type_hints(kind, include_extras=True), _docstrings(kind)
+    unused: tuple[str, ...] = getattr(kind, "unused", ())
     return [
         Setting(
             name=name,
             type=type_words(hints[name], _constraints(kind, name)),
             default=default,
-            meaning=words.get(name, ""),
+            meaning="Does nothing here." if name in unused else words.get(name, ""),
+            unused=name in unused,
         )
         for name, default in _defaults(kind)
     ]
@@ -109,8 +115,9 @@ def type_words(annotation: Any, metadata: list[Any] | None = None) -> str:
 
 def _bounds(metadata: list[Any]) -> str:
     found = [part for one in metadata for part in (one.metadata if isinstance(one, FieldInfo) else [one])]
-    said = [f"{words} {getattr(one, name):g}" for one in found for name, words in _BOUNDS.items() if hasattr(one, name)]
-    return " and ".join(said)
+    limits = [(words, getattr(one, name)) for one in found for name, words in _BOUNDS.items() if hasattr(one, name)]
+    said = [f"{words} {limit:g}" for words, limit in limits if limit != LARGEST]
+    return " and ".join(dict.fromkeys(said))
 
 
 def _docstrings(kind: type) -> dict[str, str]:

@@ -56,7 +56,8 @@ class Described:
     def example(self) -> str:
         """A line of a file that names it, with one of its settings."""
         key, inside = self.section.rpartition(".")[2], f'"{self.name}"'
-        said = next((one for one in self.settings if one.default not in ("none", "needed", "its own")), None)
+        known = (one for one in self.settings if one.default not in ("none", "needed", "its own"))
+        said = next((one for one in known if not one.unused), None)
         return f"{key} = {inside}" if said is None else f"{key} = {{ name = {inside}, {said.name} = {said.default} }}"
 
 
