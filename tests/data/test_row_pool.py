@@ -93,3 +93,74 @@ def test_a_run_starts_from_the_public_part_and_pays_for_the_private_one(tiny, tm
 def test_what_could_overlap_is_refused(data, public, sentence, tiny):
     with pytest.raises(SordinoError, match=sentence):
         sordino.plan(tiny(data={"options": data}, start=start(**public)))
+
+
+def test_a_plan_tells_what_is_private_what_is_public_and_who_uses_it(tiny):
+    def told(options, **changes):
+        plan = sordino.plan(tiny(data={"options": options}, **changes))
+        return plan.method_facts.get("part of the set"), [one for one in plan.warnings if "train nobody" in one]
+
+    assert told({}) == (None, [])
+    fact, (warning,) = told({"public_share": 0.2})
+    assert fact.startswith("1,438 of 1,797 training rows are private, 359 public (public_share = 0.2); nothing in")
+    assert warning.startswith("359 training rows of 'digits' are public (public_share = 0.2) and train nobody, because")
+    fact, warnings = told({"public_share": 0.3}, start=start(public_share=0.2))
+    assert fact == (
+        "1,258 of 1,797 training rows are private, 539 public (public_share = 0.3); the start learns from 287 of them"
+    )
+    assert not warnings
+    fact, (warning,) = told({"rows": [0, 1000]})
+    assert fact.startswith("1,000 of 1,797 training rows are private, 797 outside rows = [0, 1000]; nothing in")
+    assert "797 training rows of 'digits' are outside rows = [0, 1000] and train nobody" in warning
+    fact, warnings = told({"rows": [0, 1000]}, start=start(rows=[1000, 1100]))
+    assert "the start learns from 80 of them" in fact and not warnings
+    elsewhere = {"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public"}}
+    assert told({"public_share": 0.2}, start=elsewhere)[1], "a start on another set uses none of them"
+    gep = {"name": "gep", "anchors": 20, "basis": 4, "public": start(public_share=0.2)["data"]}
+    steps = {"name": "dp-sgd", "batch_size": 10}
+    fact, warnings = told({"public_share": 0.2}, method=steps, privacy={"mechanism": gep})
+    assert "anchors are drawn from 287 of them" in fact and not warnings
+
+
+def test_a_run_says_that_public_rows_train_nobody(tiny, tmp_path):
+    table = tiny(rounds=1, data={"options": {"public_share": 0.2}})
+    told = [
+        [one for one in found if "train nobody" in one]
+        for found in (sordino.plan(table).warnings, sordino.run(table, out=tmp_path / "run")["warnings"])
+    ]
+    assert told[0] == told[1] and len(told[0]) == 1
+
+
+def test_clients_whose_rows_are_all_public_are_counted(tiny, tmp_path):
+    rows = [f"{row / 100},{row % 2},H{row // 20}" for row in range(200)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x,label,hospital", *rows]))
+    data = {"source": str(tmp_path / "rows.csv"), "clients": 1, "partition": "column", "test": "public-split"}
+
+    def told(first):
+        options = {"rows": [first, 200], "client_column": "hospital"}
+        plan = sordino.plan(
+            tiny(data={**data, "options": options}, model={"name": "logistic"}, privacy={"expected_cohort": 2})
+        )
+        return plan.tariff.sampler.clients, [one for one in plan.warnings if "no client of this run" in one]
+
+    assert told(0) == (10, [])
+    assert told(10) == (10, [])
+    clients, (said,) = told(40)
+    assert clients == 8
+    assert said.startswith("2 of the clients in column 'hospital' have no row in the private part of ")
+
+
+def test_a_share_is_shown_as_it_was_written():
+    with pytest.raises(SordinoError, match=r"public_share = 0\.9999999 should leave rows on both sides"):
+        row_pool(1797, settings("private", public_share=0.9999999))
+
+
+def test_a_file_of_weights_from_the_public_part_uses_it(tiny, tmp_path):
+    options = {"options": {"public_share": 0.2}}
+    sordino.run(
+        tiny(rounds=1, data={**options, "visibility": "public"}, method={"name": "fedavg"}), out=tmp_path / "public"
+    )
+    weights = {"name": "file", "path": str(tmp_path / "public" / "model.safetensors")}
+    plan = sordino.plan(tiny(data=options, start=weights))
+    assert plan.method_facts["part of the set"].endswith("; the start's file was trained on public rows of that set")
+    assert not [one for one in plan.warnings if "train nobody" in one]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from sordino.core import SordinoError
 from sordino.data.raw import Array
 from sordino.data.reading import drawn
-from sordino.data.settings import SourceSettings
+from sordino.data.settings import PartOfSet, SourceSettings
 
 _STREAM, _SEED = 0x5014, 0
 """Which rows are public must not depend on the seed of a run, or two runs would call different rows so."""
@@ -30,11 +32,20 @@ def row_pool(count: int, settings: SourceSettings) -> Array:
     order, public = drawn(count, _SEED, _STREAM), round(count * settings.public_share)
     if not 0 < public < count:
         raise SordinoError(
-            f"public_share = {settings.public_share:g} should leave rows on both sides, but got {public} public ones of the "
+            f"public_share = {settings.public_share} should leave rows on both sides, but got {public} public ones of the "
             f"{count} of {settings.source!r}; change it."
         )
     chosen: Array = np.sort(order[:public] if settings.visibility == "public" else order[public:])
     return chosen
+
+
+def part_of_set(count: int, columns: Mapping[str, Array], settings: SourceSettings) -> PartOfSet | None:
+    """What is left of a file of `count` rows with these client columns, where settings use it in part."""
+    if settings.rows is None and settings.public_share is None:
+        return None
+    pool = row_pool(count, settings)
+    without = {name: len(np.unique(values)) - len(np.unique(values[pool])) for name, values in columns.items()}
+    return PartOfSet(rows=len(pool), left_out=count - len(pool), without=without)
 
 
 def parts_of_one_set(private: SourceSettings, public: SourceSettings) -> bool:

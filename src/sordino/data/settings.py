@@ -223,6 +223,17 @@ class SourceSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartOfSet:
+    """The part of a source's training rows that an experiment may use, where `public_share` or `rows` leaves some out."""
+
+    rows: int
+    """Those to test on among them, where test rows are drawn from the training rows."""
+    left_out: int
+    without: Mapping[str, int]
+    """How many distinct values of each client column have no row in this part."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SourceFacts:
     """What a plan needs to know of a data set; `groups` counts the distinct values of each client column."""
 
@@ -241,3 +252,5 @@ class SourceFacts:
     """Columns of a private table whose words were taken from its rows, because nobody declared them."""
     group_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The distinct values of each client column, in their order."""
+    part: PartOfSet | None = None
+    """What is left of the source, where it is used in part."""

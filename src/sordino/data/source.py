@@ -22,9 +22,9 @@ from sordino.data.locate import KnownSource, known
 from sordino.data.overlap import refuse_shared_rows
 from sordino.data.raw import Array, Raw, Split
 from sordino.data.reading import drawn, find, read_split, shape_of, to_examples
-from sordino.data.row_pool import row_pool
+from sordino.data.row_pool import part_of_set, row_pool
 from sordino.data.separate_test import find_separate
-from sordino.data.settings import Kind, SourceFacts, SourceSettings
+from sordino.data.settings import Kind, PartOfSet, SourceFacts, SourceSettings
 from sordino.data.target import Target, part_numbers
 from sordino.data.tokenizer import Tokenizer
 
@@ -92,6 +92,8 @@ class Source:
     elsewhere: bool = False
     """Whether the training rows lie with others, who keep them; `train` is empty then."""
     origin: Origin | None = None
+    part: PartOfSet | None = None
+    """What is left of the source, where it is used in part."""
 
     @property
     def bought(self) -> dict[str, int]:
@@ -217,6 +219,7 @@ def load(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = NOT_
         guessed=raw.guessed,
         set_aside=_sets_aside(raw, test),
         origin=Origin(settings=settings, seed=seed, test=test),
+        part=part_of_set(raw.train.count, raw.columns, settings),
     )
 
 
@@ -260,6 +263,7 @@ def describe(settings: SourceSettings, *, seed: int = 0, test: EvaluationRows = 
         notes=raw.notes,
         guessed=raw.guessed,
         group_names=found,
+        part=part_of_set(raw.train.count, raw.columns, settings),
     )
 
 

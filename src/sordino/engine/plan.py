@@ -26,6 +26,7 @@ from sordino.engine.effort import Effort
 from sordino.engine.evaluation_rows import evaluation_fact, refuse_silent_split, warnings_about_test_rows
 from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.process_cost import process_facts
+from sordino.engine.public_part import part_facts, warnings_about_part
 from sordino.engine.resolved import resolve
 from sordino.engine.row_checks import refuse_bad_rows
 from sordino.engine.run_facts import noise_facts
@@ -201,6 +202,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             *facts.notes,
             *looked.notes,
             *start_warnings,
+            *warnings_about_part(resolved, facts, folder=folder),
             *_about_unequal(each, experiment.privacy),
             *about_missing(),
         ],
@@ -219,6 +221,7 @@ def _planned(experiment: Experiment, *, all_accountants: bool, folder: Path) -> 
             **tariff.spare_facts(experiment.privacy),
             **process_facts(experiment, clients=len(sizes)),
             **check_dropping(experiment),
+            **part_facts(resolved, facts, folder=folder),
             "evaluation": evaluation_fact(effort, facts, tariff.evaluation, held_out=held_out),
         },
     )

@@ -23,6 +23,7 @@ from sordino.engine.features import cached_outputs, frozen_body, with_cached_fea
 from sordino.engine.guessed_words import refuse_guessed_words
 from sordino.engine.kernel_trial import left_to_torch_here
 from sordino.engine.pricing import make_tariff
+from sordino.engine.public_part import warnings_about_part
 from sordino.engine.public_sets import check_public_sets, public_anchors
 from sordino.engine.resolved import Resolved
 from sordino.engine.run_facts import run_facts
@@ -60,7 +61,7 @@ class Setup:
     """Public examples, for mechanisms that need some: as they were loaded, and as the phase's model takes them."""
     start_warnings: tuple[str, ...] = ()
     lineage: tuple[Provenance, ...] = ()
-    """What must be said of the start, and all trainings that went into it."""
+    """What must be said of the start and of public rows beside the private ones, and all trainings that went into the start."""
     left_to_torch: Left = dataclasses.field(default_factory=dict)
     """What torch does faster than our kernels on the machine that the run was begun on; the layers know it."""
 
@@ -162,7 +163,7 @@ def prepare(
     parts = make_parts(resolved, task=task, vocabulary=source.vocabulary, sizes=federated.sizes, settled=settled)
     resolved, model, start = parts.resolved, parts.model, resolved.start
     context = start_context(resolved, source, model.built_for, folder=folder, progress=progress)
-    start_warnings = start.warnings(context)
+    start_warnings = (*start.warnings(context), *warnings_about_part(resolved, source, folder=folder))
     if left_to_torch is None:
         private_examples = resolved.method.unit == "example"
         left_to_torch = left_to_torch_here(
@@ -181,7 +182,7 @@ def prepare(
         space=FlatSpace(model.net),
         tariff=parts.tariff,
         loaded_anchors=public_anchors(resolved, source),
-        start_warnings=tuple(start_warnings),
+        start_warnings=start_warnings,
         lineage=(*context.learnt, *start.lineage(folder)),
         left_to_torch=left_to_torch,
     )
