@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sordino.core import SordinoError
 from sordino.data.partition import PARTITIONERS
+from sordino.data.settings import SourceSettings
 from sordino.methods import METHODS
 from sordino.models import MODELS
 from sordino.pretrain import STARTS
@@ -65,6 +66,24 @@ def test_a_nested_table_takes_its_own_settings_alone(name, key, sentence):
     assert (
         member(METHODS, {"name": name, "noisy_steps": {"local_steps": 2}}, where="method").noisy_steps.local_steps == 2
     )
+
+
+@pytest.mark.parametrize("rows", [[], [1], [1, 2, 3]])
+def test_a_list_of_another_length_is_told_how_long_it_should_be(rows):
+    with pytest.raises(SordinoError) as refusal:
+        validated(SourceSettings, {"source": "digits", "visibility": "private", "rows": rows}, where="data.options")
+    assert str(refusal.value) == f"In [data.options], rows should be a list of 2 values, but got {rows}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    pairs: tuple[tuple[int, float], ...] = ()
+
+
+def test_the_length_of_a_list_inside_a_list_is_told_with_its_place():
+    with pytest.raises(SordinoError) as refusal:
+        validated(Pairs, {"pairs": [[1, 2.0], [3]]}, where="part")
+    assert str(refusal.value) == "In [part], pairs[1] should be a list of 2 values, but got [3]."
 
 
 @dataclass(frozen=True, kw_only=True)

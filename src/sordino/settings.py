@@ -165,12 +165,23 @@ def sentence(error: ValidationError, table: Mapping[str, Any], *, where: str) ->
     errors = error.errors(include_url=False)
     first = errors[0]
     if first["type"] in {"missing", "missing_keyword_only_argument", "missing_argument"}:
+        if isinstance(first["loc"][-1], int):
+            return _too_short(errors, table, where=where)
         *outer, key = map(str, first["loc"])
         return f"{_section('.'.join([where, *outer] if where else outer))} needs {key}, which is missing; add it to the file."
     place = _place(table, first["loc"])
     expected = " or ".join(dict.fromkeys(_expected(one) for one in errors if _place(table, one["loc"]) == place))
     verb = "" if first["type"] == "value_error" else "should be "
     return f"{_subject(place, where=where)} {verb}{expected}, but got {shown(_value(table, place))}."
+
+
+def _too_short(errors: Sequence[ErrorDetails], table: Mapping[str, Any], *, where: str) -> str:
+    """The sentence for a list whose last values are missing."""
+    *outer, _ = errors[0]["loc"]
+    lacking = [one["loc"][-1] for one in errors if list(one["loc"][:-1]) == outer]
+    count = 1 + max(number for number in lacking if isinstance(number, int))
+    place = _place(table, outer)
+    return f"{_subject(place, where=where)} should be a list of {count} values, but got {shown(_value(table, place))}."
 
 
 _TABLES = {"model_type", "model_attributes_type", "dataclass_type", "dict_type", "mapping_type"}
@@ -186,6 +197,8 @@ def _expected(error: ErrorDetails) -> str:
         return "a table of settings"
     if error["type"] in _LISTS:
         return "a list"
+    if error["type"] == "too_long" and "max_length" in error.get("ctx", {}):
+        return f"a list of {error['ctx']['max_length']} values"
     told = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return _LONG_NUMBER.sub(lambda found: f"{float(found[0]):g}", told)
 
