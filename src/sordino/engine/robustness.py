@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -15,15 +16,21 @@ from torch.func import functional_call
 
 from sordino.core import SordinoError
 from sordino.data.beside import relative_to
+from sordino.data.evaluation_rows import SeparateSource, SetAside
 from sordino.data.examples import Examples
+from sordino.data.locate import identity, same_source
 from sordino.data.public import public_source
+from sordino.data.reading import find
+from sordino.data.row_fingerprints import fingerprints_of_test, fingerprints_of_training, shared
+from sordino.data.separate_test import fit_separate
+from sordino.data.source import Source, load
 from sordino.engine.building import make_model
 from sordino.engine.damaged import checked_object
 from sordino.engine.dealing import load_source
 from sordino.engine.evaluate import accuracy
 from sordino.engine.record import RunRecord
 from sordino.engine.record_keys import PRETRAINED_KEYS
-from sordino.engine.resolved import resolve
+from sordino.engine.resolved import Resolved, resolve
 from sordino.experiment import experiment as checked
 from sordino.models import FlatSpace, Net, build
 from sordino.models.weights import load_weights
@@ -75,7 +82,10 @@ class Robustness:
 
 
 def open_subject(folder: Path, data: str | None = None) -> Subject:
-    """The model of a finished run or of a pre-training, with the test split of its own or of another public set."""
+    """The model of a finished run or of a pre-training, with the test split of its own or of another public set.
+
+    Formal guarantee: nothing is measured on rows that are private in the run, but for changed copies, which are not found.
+    """
     if (folder / RECORD).exists():
         trained = read_trained(folder)
         advice = "it is damaged, so pre-train again"
@@ -93,15 +103,47 @@ def open_subject(folder: Path, data: str | None = None) -> Subject:
     look_beside(Path(begun["facts"]["folder"]))
     experiment = checked(begun["experiment"])
     resolved = resolve(experiment)
+    named = None if data is None else identity(data)
     with relative_to(Path(begun["facts"].get("folder", "."))):
         own = load_source(resolved)
+        tested = own if named is None else _public_set(resolved, own, named)
     task = Task(shape=own.shape, classes=own.classes)
     net = resolved.tuning.finish(make_model(resolved, task, vocabulary=own.vocabulary).net)
     load_weights(net, read_weights(record_of_run.model), origin=str(record_of_run.model))
-    if data is not None:
-        table = {"source": data, "visibility": "public"}
-        own = public_source(table, shape=own.shape, seed=experiment.seed, where="--data")
-    return Subject(net=net, test=own.public_test, name=experiment.name)
+    return Subject(net=net, test=tested.public_test, name=experiment.name)
+
+
+def _public_set(resolved: Resolved, own: Source, place: str) -> Source:
+    """What --data names, read as the run reads its own; of the run's own set, the rows that are public there."""
+    settings, rows, seed = resolved.source, resolved.test_rows, resolved.experiment.seed
+    same = same_source(settings.source, place)
+    if same if isinstance(rows, SetAside) else isinstance(rows, SeparateSource) and same_source(rows.source, place):
+        return own
+    if same and settings.public_share is not None:
+        public = load(dataclasses.replace(settings, visibility="public", limit=None), seed=seed)
+    else:
+        separate = fit_separate(SeparateSource(source=place), settings, find(settings)[0])
+        public = load(separate.settings, seed=seed)
+        if same and public.set_aside and settings.visibility == "private":
+            raise SordinoError(
+                f"--data names {own.name!r}, whose rows are private in this run, and measuring on them would not be charged; name another "
+                "public set."
+            )
+    _refuse_private_rows(resolved, public)
+    return public
+
+
+def _refuse_private_rows(resolved: Resolved, public: Source) -> None:
+    """Compared are all rows that the run keeps private, also those beyond its limit."""
+    settings = resolved.source
+    if settings.visibility == "public":
+        return
+    private = load(dataclasses.replace(settings, limit=None), seed=resolved.experiment.seed, test=resolved.test_rows)
+    if shared(fingerprints_of_training(private), fingerprints_of_test(public)):
+        raise SordinoError(
+            f"--data names {public.name!r}, of which rows to test on are also private rows of this run ({private.name!r}), and measuring "
+            "on them would not be charged; name another public set."
+        )
 
 
 def measure(
