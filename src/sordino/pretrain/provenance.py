@@ -22,11 +22,12 @@ from sordino.core import SordinoError
 from sordino.data.held import is_held
 from sordino.data.locate import AT_NODES, identity, locate
 from sordino.data.raw import Array
-from sordino.data.row_fingerprints import fingerprints_of_training, from_text, shared, to_text
+from sordino.data.row_fingerprints import from_text, shared
 from sordino.data.row_pool import parts_of_one_set
 from sordino.data.settings import SourceSettings
 from sordino.data.source import Source
 from sordino.files import to_json, write_whole
+from sordino.pretrain.kept_fingerprints import kept_fingerprints
 from sordino.pretrain.store import RECORD
 
 KEY = "sordino-provenance"
@@ -127,7 +128,7 @@ def provenance(
             place=_digest_of_place(_lasting_identity(data.source)),
             public_share=data.public_share,
             row_range=data.rows,
-            rows="" if source is None else to_text(fingerprints_of_training(source)),
+            rows="" if source is None else kept_fingerprints(source),
         )
     return as_metadata((own, *ancestors))
 
@@ -140,7 +141,7 @@ def public_training(source: Source) -> Provenance:
         unit="example",
         epsilon=math.inf,
         delta=0.0,
-        rows=to_text(fingerprints_of_training(source)),
+        rows=kept_fingerprints(source),
     )
     if source.origin is None:
         return known
