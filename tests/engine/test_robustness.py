@@ -57,6 +57,14 @@ def test_rho_by_ascent_is_at_least_that_by_chance_and_scales_as_it_should():
     assert near.rho_ascent == pytest.approx(math.sqrt(8) * p * (1 - p) * math.sqrt(2), rel=0.02)
 
 
+def test_three_rows_are_enough():
+    few = subject()
+    few = Subject(net=few.net, test=few.test.take(torch.tensor([0, 1, 99])), name="three rows")
+    found = measure(few, noise=(0.0,))
+    assert found.accuracies[0.0] == [1.0]
+    assert found.rho_ascent >= found.rho_random > 0
+
+
 def test_bad_noise_is_refused():
     with pytest.raises(SordinoError, match="noise of 0 or more"):
         measure(subject(), noise=(-1.0,))

@@ -42,6 +42,8 @@ from sordino.tuning import Task
 
 NOISE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 SAMPLED = 256
+LARGEST = 8
+"""Changes that the ascent adds up, where there are so many rows."""
 ASCENT_STEPS = 10
 
 
@@ -210,7 +212,8 @@ class _Outputs:
         step = self.random(radius, 0)
         for _ in range(ASCENT_STEPS):
             step = step.detach().requires_grad_()
-            slope = torch.autograd.grad(self._change(step).topk(8).values.sum(), step)[0]
+            changes = self._change(step)
+            slope = torch.autograd.grad(changes.topk(min(LARGEST, len(changes))).values.sum(), step)[0]
             step = _of_length(step.detach() + _of_length(slope, radius / 4), radius)
         return step
 
