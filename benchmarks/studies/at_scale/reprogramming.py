@@ -1,6 +1,6 @@
 """Does reprogramming beat a new last layer? `python -m benchmarks.studies.at_scale.reprogramming --out DIR [--only MR]`.
 
-EfficientNet-Lite0 at 224 pixels, three clients, batches of 256, z = 1.1. A round of MR takes 15 to 48 seconds of one core, so the cells
+EfficientNet-Lite0 at 224 pixels, three clients, batches of 256, z = 1.1. A round of MR takes 16 to 48 seconds of one core, so the cells
 that decide have 20 rounds, 6,000 rows and 1,000 test rows: MR and BL-PF on blood cells in equal shares, 45:9:1 and class groups, and on
 CIFAR-10, at η = 0.15 as the paper prints it; and BL-PF as published once. Since clipped steps of the two methods move their models by
 different lengths at one η, both are told again at a rate of their own, chosen on a fifth of each client's rows that it does not train
