@@ -14,7 +14,7 @@ from sordino.tuning import TUNINGS
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core", "startup", "cores", "processor"},
+    {"core", "startup", "cores", "threads", "processor"},
     {"outside", "conformity"},
     {"registry"},
     {"files", "settings", "kernels"},

@@ -5,13 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from sordino.core import View
 from sordino.data.beside import relative_to
@@ -42,6 +38,7 @@ from sordino.models import FlatSpace
 from sordino.outside import look_beside
 from sordino.privacy.accounting import Spent
 from sordino.sentences import first_line
+from sordino.threads import compute_threads
 from sordino.tuning import Task
 
 
@@ -107,17 +104,6 @@ class Plan:
         }
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute as a single worker does; on a busy machine, several threads would mostly wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def make_plan(
     experiment: Experiment,
     *,
@@ -136,7 +122,8 @@ def make_plan(
     begin = folder or Path.cwd()
     look_beside(begin)
     with relative_to(begin):
-        with _one_thread(), keeping():
+        # as a single worker does: on a busy machine, several threads would mostly wait for each other
+        with compute_threads(1), keeping():
             plan, subject = _planned(experiment, all_accountants=all_accountants, folder=begin)
         if not measure:
             return plan

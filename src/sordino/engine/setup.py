@@ -37,6 +37,7 @@ from sordino.methods import Method
 from sordino.models import FlatSpace, Net
 from sordino.pretrain.provenance import Provenance
 from sordino.pretrain.start import Progress
+from sordino.threads import compute_threads
 from sordino.tuning import Phase, Task
 
 
@@ -170,7 +171,10 @@ def prepare(
             model.net, source.shape, private_examples=private_examples, device=resolved.device
         )
     leave_to_torch(model.net, left_to_torch)
-    start.prepare(model.built, context)
+    with compute_threads(
+        resolved.experiment.engine.workers or None
+    ):  # sums are added up in another order on more of them
+        start.prepare(model.built, context)
     model.net.to(resolved.device).train()
     ready = Setup(
         resolved=resolved,

@@ -1,0 +1,43 @@
+"""A start is trained on as many compute threads as [engine] workers says, since its last bits depend on how many."""
+
+import pytest
+import torch
+
+import sordino
+from sordino.engine.pretraining import pretrain
+from sordino.experiment import experiment
+from sordino.pretrain.public_training import PublicTraining
+from sordino.threads import compute_threads
+
+START = {"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public", "limit": 64}}
+
+
+@pytest.fixture
+def seen(monkeypatch, tmp_path):
+    """On how many threads each training of a start was done."""
+    monkeypatch.setenv("SORDINO_PRETRAINED", str(tmp_path / "store"))
+    found, train = [], PublicTraining.train
+
+    def watched(self, context):
+        found.append(torch.get_num_threads())
+        return train(self, context)
+
+    monkeypatch.setattr(PublicTraining, "train", watched)
+    return found
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, 1), (2, 2), (0, 3)])
+def test_a_run_and_a_pre_training_take_the_threads_of_its_workers(workers, expected, tiny, seen, tmp_path):
+    table = tiny(rounds=1, start=START, engine={"workers": workers})
+    with compute_threads(3):
+        sordino.run(table, out=tmp_path / "run")
+        pretrain(experiment(table), tmp_path / "start", folder=tmp_path, progress=lambda done, total: None)
+        assert torch.get_num_threads() == 3
+    assert seen == [expected, expected]
+
+
+def test_threads_are_as_before_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(ValueError, match="inside"), compute_threads(before + 1):
+        raise ValueError("inside")
+    assert torch.get_num_threads() == before
