@@ -223,8 +223,8 @@ class EngineSection(Section):
     schedule: Literal["auto", "workers", "stacked"] = "auto"
     """Clients one by one on workers, or stacked into one computation; the faster one where it is left out."""
     workers: int = Field(default=0, ge=0, le=1024)
-    """Single-thread workers; 0 means one per core. Their number changes no bit of the rounds. A start is trained on as many threads, and
-    its last bits depend on how many; it is trained once and kept."""
+    """Single-thread workers; 0 means one per core. Where several clients share them their number changes no bit. A client alone, and a
+    start, is trained on as many threads as there are workers, and its last bits depend on how many."""
     evaluate_every: int = Field(default=0, ge=0)
     """Rounds between evaluations; 0 means about twenty in all, fewer where they would cost more than a quarter of the training, or
     one at the end where evaluation is charged."""

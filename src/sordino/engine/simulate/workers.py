@@ -16,6 +16,7 @@ from sordino.kernels import fastest
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, Net
 from sordino.models.state import Unmoved
+from sordino.threads import compute_threads
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,6 +35,7 @@ class Workers:
     """Every thread has a model of its own to work in."""
 
     def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
+        self._asked = workers or None
         self._count = workers or (1 if device.type != "cpu" else free_cores())
         self._space, self._seed, self._device = space, seed, device
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
@@ -54,10 +56,11 @@ class Workers:
         )
 
     def each(self, places: Sequence[Place], work: Callable[[int, ClientContext], T]) -> list[T]:
-        """Do `work` at every place, by its number. A lone one gets the caller's thread and all of its cores.
+        """Do `work` at every place, by its number. A lone one gets the caller's thread, and as many cores as there are workers.
 
-        So does everyone where the only worker would have no core besides the caller's: the bits are the same, and
-        handing over to it would take longer than many a turn.
+        On more cores torch adds up in another order, so what a lone one computes depends on how many workers were asked for, or on the
+        cores where nothing was said. Everyone gets the caller's thread where the only worker would have no core besides it: the bits
+        are the same, and handing over to it would take longer than many a turn.
         """
 
         def one(number: int) -> T:
@@ -70,8 +73,10 @@ class Workers:
                 self._nets.put(net)
 
         numbers = range(len(places))
-        here = len(places) == 1 or self._no_other_core
-        return [one(number) for number in numbers] if here else list(self._pool.map(one, numbers))
+        if len(places) > 1 and not self._no_other_core:
+            return list(self._pool.map(one, numbers))
+        with compute_threads(self._asked):
+            return [one(number) for number in numbers]
 
     def map(self, function: Callable[[U], T], items: Sequence[U]) -> list[T]:
         """The same for work that needs no model; every thread takes a share of the items at once."""

@@ -1,14 +1,17 @@
-"""A start is trained on as many compute threads as [engine] workers says, since its last bits depend on how many."""
+"""Starts and clients alone are trained on as many compute threads as there are workers, since last bits depend on how many."""
 
 import pytest
 import torch
 
 import sordino
 from sordino.engine.pretraining import pretrain
+from sordino.engine.simulate.workers import Place, Workers
 from sordino.experiment import experiment
+from sordino.models import FlatSpace, build
 from sordino.pretrain.public_training import PublicTraining
 from sordino.threads import compute_threads
 
+CPU = torch.device("cpu")
 START = {"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public", "limit": 64}}
 
 
@@ -41,3 +44,21 @@ def test_threads_are_as_before_after_an_error():
     with pytest.raises(ValueError, match="inside"), compute_threads(before + 1):
         raise ValueError("inside")
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("workers", "lone", "several"), [(1, 1, 1), (2, 2, 1), (0, 3, 1)])
+def test_a_client_alone_takes_the_threads_of_all_workers(workers, lone, several):
+    net = build("logistic", shape=(4,), classes=2)
+    made = Workers(
+        net, FlatSpace(net, [name for name, _ in net.named_parameters()]), seed=1, device=CPU, workers=workers
+    )
+    places = [Place(client=number, round=0, size=1) for number in range(3)]
+
+    def threads(number, context):
+        return torch.get_num_threads()
+
+    with compute_threads(3):
+        assert made.each(places[:1], threads) == [lone]
+        assert made.each(places, threads) == [several] * 3
+        assert torch.get_num_threads() == 3
+    made.close()
