@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from sordino.core import SordinoError
+from sordino.threads import compute_threads
 
 MOST_PARAMETER_AXES = 4
 DOUBLE = (torch.float64, torch.complex128)
@@ -157,11 +158,8 @@ def _on_single_threads(work: Callable[[int], Tensor], slices: Tensor, count: int
     if count > 1 and short * short * long >= WORTH_A_WORKER:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(work, range(count)))
-    torch.set_num_threads(1)
-    try:
+    with compute_threads(1):
         return [work(item) for item in range(count)]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _shrink(matrix: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
