@@ -14,8 +14,8 @@ from sordino.tuning import TUNINGS
 ROOT = Path(sordino.__file__).parent
 LAYERS = [
     {"sentences"},
-    {"core", "startup", "cores", "threads", "processor"},
-    {"outside", "conformity"},
+    {"core", "startup", "cores", "processor"},
+    {"outside", "conformity", "threads"},
     {"registry"},
     {"files", "settings", "kernels"},
     {"privacy", "gradients", "experiment", "nodes"},

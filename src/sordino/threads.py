@@ -7,6 +7,20 @@ from contextlib import contextmanager
 
 import torch
 
+from sordino.cores import free_cores
+
+
+def threads_of(workers: int) -> int | None:
+    """Compute threads of whoever has all workers for itself: as many as were asked for and there are cores; None for no say.
+
+    Args:
+        workers: [engine] workers, where 0 means one per core.
+
+    Example:
+        2 where 64 workers were asked for on two cores, on which 64 threads would wait for each other
+    """
+    return min(workers, free_cores()) if workers else None
+
 
 @contextmanager
 def compute_threads(count: int | None) -> Iterator[None]:

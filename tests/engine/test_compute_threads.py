@@ -15,6 +15,11 @@ CPU = torch.device("cpu")
 START = {"name": "standard", "epochs": 1, "data": {"source": "mnist5k", "visibility": "public", "limit": 64}}
 
 
+@pytest.fixture(autouse=True)
+def three_cores(monkeypatch):
+    monkeypatch.setattr("sordino.threads.free_cores", lambda: 3)
+
+
 @pytest.fixture
 def seen(monkeypatch, tmp_path):
     """On how many threads each training of a start was done."""
@@ -29,7 +34,7 @@ def seen(monkeypatch, tmp_path):
     return found
 
 
-@pytest.mark.parametrize(("workers", "expected"), [(1, 1), (2, 2), (0, 3)])
+@pytest.mark.parametrize(("workers", "expected"), [(1, 1), (2, 2), (64, 3), (0, 3)])
 def test_a_run_and_a_pre_training_take_the_threads_of_its_workers(workers, expected, tiny, seen, tmp_path):
     table = tiny(rounds=1, start=START, engine={"workers": workers})
     with compute_threads(3):
@@ -46,7 +51,7 @@ def test_threads_are_as_before_after_an_error():
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize(("workers", "lone", "several"), [(1, 1, 1), (2, 2, 1), (0, 3, 1)])
+@pytest.mark.parametrize(("workers", "lone", "several"), [(1, 1, 1), (2, 2, 1), (64, 3, 1), (0, 3, 1)])
 def test_a_client_alone_takes_the_threads_of_all_workers(workers, lone, several):
     net = build("logistic", shape=(4,), classes=2)
     made = Workers(

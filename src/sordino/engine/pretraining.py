@@ -18,7 +18,7 @@ from sordino.outside import look_beside
 from sordino.pretrain import STARTS
 from sordino.pretrain.provenance import as_metadata, public_training
 from sordino.pretrain.start import Progress
-from sordino.threads import compute_threads
+from sordino.threads import compute_threads, threads_of
 from sordino.tuning import Task
 
 
@@ -39,7 +39,7 @@ def pretrain(experiment: Experiment, out: Path, *, folder: Path, progress: Progr
         source = load_source(resolved)
         task = resolved.tuning.source_task(Task(shape=source.shape, classes=source.classes))
         context = start_context(resolved, source, task, folder=folder, progress=progress)
-        with compute_threads(experiment.engine.workers or None):
+        with compute_threads(threads_of(experiment.engine.workers)):
             trained = start.train(context)
         assert trained is not None
         record = trained.record

@@ -37,7 +37,7 @@ from sordino.methods import Method
 from sordino.models import FlatSpace, Net
 from sordino.pretrain.provenance import Provenance
 from sordino.pretrain.start import Progress
-from sordino.threads import compute_threads
+from sordino.threads import compute_threads, threads_of
 from sordino.tuning import Phase, Task
 
 
@@ -171,9 +171,7 @@ def prepare(
             model.net, source.shape, private_examples=private_examples, device=resolved.device
         )
     leave_to_torch(model.net, left_to_torch)
-    with compute_threads(
-        resolved.experiment.engine.workers or None
-    ):  # sums are added up in another order on more of them
+    with compute_threads(threads_of(resolved.experiment.engine.workers)):
         start.prepare(model.built, context)
     model.net.to(resolved.device).train()
     ready = Setup(

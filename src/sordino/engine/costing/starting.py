@@ -19,7 +19,7 @@ from sordino.engine.costing.process_memory import forget_peak, peak, resident
 from sordino.engine.resolved import Resolved
 from sordino.pretrain.start import Start
 from sordino.pretrain.store import RECORD, STORE_VARIABLE, store_folder
-from sordino.threads import compute_threads
+from sordino.threads import compute_threads, threads_of
 
 SECONDS_OF_START = 0.6
 """How long a start is tried."""
@@ -96,7 +96,7 @@ def _tried(start: Start, resolved: Resolved, model: Model, source: Source, folde
     begin = time.perf_counter()
     context = start_context(resolved, source, model.built_for, folder=folder, progress=progress)
     try:
-        with compute_threads(resolved.experiment.engine.workers or None):
+        with compute_threads(threads_of(resolved.experiment.engine.workers)):
             start.prepare(model.built, context)
         return None
     except _Enough:

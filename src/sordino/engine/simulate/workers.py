@@ -16,7 +16,7 @@ from sordino.kernels import fastest
 from sordino.methods.context import ClientContext
 from sordino.models import FlatSpace, Net
 from sordino.models.state import Unmoved
-from sordino.threads import compute_threads
+from sordino.threads import compute_threads, threads_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -35,7 +35,7 @@ class Workers:
     """Every thread has a model of its own to work in."""
 
     def __init__(self, net: Net, space: FlatSpace, *, seed: int, device: torch.device, workers: int = 0) -> None:
-        self._asked = workers or None
+        self._threads = threads_of(workers)
         self._count = workers or (1 if device.type != "cpu" else free_cores())
         self._space, self._seed, self._device = space, seed, device
         self._nets: queue.SimpleQueue[Net] = queue.SimpleQueue()
@@ -56,7 +56,7 @@ class Workers:
         )
 
     def each(self, places: Sequence[Place], work: Callable[[int, ClientContext], T]) -> list[T]:
-        """Do `work` at every place, by its number. A lone one gets the caller's thread, and as many cores as there are workers.
+        """Do `work` at every place, by its number. A lone one gets the caller's thread, and as many of its cores as there are workers.
 
         On more cores torch adds up in another order, so what a lone one computes depends on how many workers were asked for, or on the
         cores where nothing was said. Everyone gets the caller's thread where the only worker would have no core besides it: the bits
@@ -75,7 +75,7 @@ class Workers:
         numbers = range(len(places))
         if len(places) > 1 and not self._no_other_core:
             return list(self._pool.map(one, numbers))
-        with compute_threads(self._asked):
+        with compute_threads(self._threads):
             return [one(number) for number in numbers]
 
     def map(self, function: Callable[[U], T], items: Sequence[U]) -> list[T]:
